@@ -1,0 +1,1 @@
+//! Builds everything from a configuration and a listener, then runs until told to stop.

@@ -1,0 +1,1 @@
+//! Settings: flags, environment, TOML file, in that order of strength.

@@ -1,0 +1,1 @@
+//! The dictionary of rate-limit header fields, by owner and unit.

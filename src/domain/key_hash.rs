@@ -1,0 +1,1 @@
+//! What stands in for a raw key: a keyed hash.

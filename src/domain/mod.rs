@@ -1,0 +1,26 @@
+//! The judgement of retrylens: plain functions over plain values.
+//!
+//! Nothing here reads a clock, a socket, a file or the environment; `now` comes in as a value.
+//! In reading order:
+//!
+//! - [`spelling`]: one spelling per word, used by the database, the API, labels and pages alike.
+//! - [`time`], [`http_date`]: moments and lengths of time, and the dates that HTTP writes.
+//! - [`response`], [`event`]: what one party saw of one attempt.
+//! - [`retry_after`], [`headers`]: what a server said about waiting and about its limits.
+//! - [`classify`]: who wrote the response, and which kind of limit it was.
+//! - [`redact`], [`key_hash`]: what must never be stored, and what stands in for it.
+//! - [`stored`], [`stats`], [`checklist`]: from stored attempts to the eight steps.
+
+pub mod checklist;
+pub mod classify;
+pub mod event;
+pub mod headers;
+pub mod http_date;
+pub mod key_hash;
+pub mod redact;
+pub mod response;
+pub mod retry_after;
+pub mod spelling;
+pub mod stats;
+pub mod stored;
+pub mod time;

@@ -1,0 +1,1 @@
+//! Finds what looks secret in free text and replaces it by what it was.

@@ -1,0 +1,1 @@
+//! Small statistics: ratios with intervals, quantiles, jitter, boundaries, skew.

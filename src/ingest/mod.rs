@@ -1,0 +1,1 @@
+//! Bytes to events: a file per input format. Knows neither the web nor the store.

@@ -1,0 +1,1 @@
+//! From accepted events to stored rows and roll-ups.

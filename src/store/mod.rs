@@ -1,0 +1,1 @@
+//! SQLite and PostgreSQL behind one type.
