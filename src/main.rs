@@ -1,3 +1,7 @@
 //! Arguments to exit code, nothing else.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    retrylens::cli::run()
+}

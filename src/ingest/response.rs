@@ -332,10 +332,7 @@ fn split_at(text: &str, bytes: usize) -> Option<(&str, &str)> {
 
 /// At most the first `bytes` bytes of a text, cut at a character.
 pub(super) fn cut(text: &str, bytes: usize) -> &str {
-    (0..4)
-        .filter_map(|back| text.get(..bytes.min(text.len()).checked_sub(back)?))
-        .next()
-        .unwrap_or_default()
+    (0..4).find_map(|back| text.get(..bytes.min(text.len()).checked_sub(back)?)).unwrap_or_default()
 }
 
 /// Takes the chunk sizes (RFC 9112 section 7.1) out of a raw capture; `None` where the text is
@@ -373,10 +370,10 @@ fn plain(text: &str) -> Vec<Parsed> {
         if let Some(status) = StatusLine::read(trimmed) {
             break Head::new(status);
         }
-        if let Some(value) = trimmed.strip_prefix(":status:") {
-            if let Some(status) = StatusLine::read(&format!("HTTP/2 {}", value.trim())) {
-                break Head::new(status);
-            }
+        if let Some(value) = trimmed.strip_prefix(":status:")
+            && let Some(status) = StatusLine::read(&format!("HTTP/2 {}", value.trim()))
+        {
+            break Head::new(status);
         }
         if request_line(trimmed, &mut request) {
             in_request = true;
@@ -487,7 +484,7 @@ fn command(line: &str, request: &mut RequestFacts) {
     while let Some(word) = words.next() {
         let word = word.trim_matches(['\'', '"']);
         if word == "-X" || word == "--request" {
-            request.method = words.next().map(|method| method.to_ascii_uppercase());
+            request.method = words.next().map(str::to_ascii_uppercase);
         } else if word == "-I" || word == "--head" {
             request.method = Some("HEAD".to_owned());
         } else if word.starts_with("https://") || word.starts_with("http://") {
