@@ -285,7 +285,7 @@ mod tests {
             ("Thu, 29 Feb 2024 23:59:59 GMT", "2024-02-29T23:59:59Z"),
             ("Tue, 29 Feb 2000 00:00:00 GMT", "2000-02-29T00:00:00Z"),
             ("Sat, 31 Dec 2016 23:59:60 GMT", "2017-01-01T00:00:00Z"),
-            ("Fri, 31 Dec 9999 23:59:59 GMT", "9999-12-31T23:59:59Z"),
+            ("Thu, 30 Dec 9999 12:00:00 GMT", "9999-12-30T12:00:00Z"),
             ("Thu Jan  1 00:00:00 1970", "1970-01-01T00:00:00Z"),
             ("Wed Dec 31 23:59:59 1969", "1969-12-31T23:59:59Z"),
         ] {
@@ -365,7 +365,10 @@ mod tests {
         }
 
         #[test]
-        fn the_calendar_agrees_with_an_independent_one(seconds in FIRST_SECOND..=LAST_SECOND) {
+        fn the_calendar_agrees_with_an_independent_one(
+            // The other calendar ends a little before ours.
+            seconds in FIRST_SECOND..LAST_SECOND - 200_000,
+        ) {
             let moment = UnixMillis(seconds * 1000);
             let stamp = jiff::Timestamp::from_second(seconds).unwrap();
             prop_assert_eq!(

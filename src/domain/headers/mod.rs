@@ -1,5 +1,11 @@
 //! The dictionary of rate-limit header fields, by owner and unit.
 
+mod capture;
+mod hosts;
+
+pub use capture::is_allowed;
+pub use hosts::{HOSTS, HostRule, provider_of};
+
 use super::response::HeaderFields;
 use super::spelling::spelled_enum;
 use super::time::{Millis, UnixMillis};

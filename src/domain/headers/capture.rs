@@ -1,0 +1,226 @@
+//! The header fields that may be captured and stored; everything else is dropped at the door.
+
+/// Names that may be stored.
+const NAMES: &[&str] = &[
+    "age",
+    "apigw-requestid",
+    "cache-control",
+    "cache-status",
+    "client-request-id",
+    "connection",
+    "content-encoding",
+    "content-language",
+    "content-length",
+    "content-type",
+    "date",
+    "duration",
+    "expires",
+    "fly-request-id",
+    "grpc-message",
+    "grpc-status",
+    "keep-alive",
+    "mime-version",
+    "proxy-status",
+    "request-id",
+    "server",
+    "server-timing",
+    "traceresponse",
+    "transfer-encoding",
+    "vary",
+    "via",
+    "x-cache",
+    "x-cache-hits",
+    "x-cache-lookup",
+    "x-cache-status",
+    "x-cdn",
+    "x-correlation-id",
+    "x-datadog-trace-id",
+    "x-generator",
+    "x-iinfo",
+    "x-local-rate-limit",
+    "x-ms-client-request-id",
+    "x-nf-request-id",
+    "x-powered-by",
+    "x-proxy-cache",
+    "x-ratelimited",
+    "x-reference-error",
+    "x-request-id",
+    "x-runtime",
+    "x-served-by",
+    "x-should-retry",
+    "x-timer",
+    "x-trace-id",
+    "x-varnish",
+];
+
+/// Beginnings of names that may be stored.
+const PREFIXES: &[&str] = &[
+    "akamai-",
+    "anthropic-ratelimit-",
+    "cf-",
+    "fastly-",
+    "ratelimit",
+    "retry-after",
+    "stripe-",
+    "twilio-",
+    "x-ai-ratelimit",
+    "x-akamai-",
+    "x-amz",
+    "x-apisix-",
+    "x-azure-",
+    "x-discord-",
+    "x-edge-",
+    "x-envoy-",
+    "x-fastly-",
+    "x-github-",
+    "x-goog-",
+    "x-hcdn-",
+    "x-kong-",
+    "x-krakend",
+    "x-ms-",
+    "x-policy-failure-",
+    "x-rate-limit",
+    "x-ratelimit",
+    "x-retry-",
+    "x-shopify-",
+    "x-squid-",
+    "x-tyk-",
+    "x-vercel-",
+    "x-volterra-",
+];
+
+/// Words that keep a name out even where a prefix would let it in: they stand for credentials, for
+/// persons or for where the caller sits.
+const FORBIDDEN_WORDS: &[&str] = &[
+    "authenticated",
+    "authorization",
+    "challenge",
+    "city",
+    "client",
+    "connecting",
+    "cookie",
+    "country",
+    "credential",
+    "forwarded",
+    "ip",
+    "ipcity",
+    "ipcountry",
+    "ipv6",
+    "jwt",
+    "key",
+    "latitude",
+    "longitude",
+    "password",
+    "postal",
+    "secret",
+    "security",
+    "session",
+    "signature",
+    "token",
+    "user",
+    "visitor",
+];
+
+/// Whether the header field `name` (in any case) may be captured and stored. What it never lets
+/// in: cookies, authorization, tokens, and fields that tell who or where the caller is.
+pub fn is_allowed(name: &str) -> bool {
+    let name = name.trim().to_ascii_lowercase();
+    if NAMES.contains(&name.as_str()) {
+        return true;
+    }
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        && (is_about_limits(&name) || !name.split(['-', '_']).any(|w| FORBIDDEN_WORDS.contains(&w)))
+}
+
+/// Whether a name is a rate-limit field, where words such as `user` and `token` name a bucket.
+fn is_about_limits(name: &str) -> bool {
+    name.contains("ratelimit") || name.contains("rate-limit") || name.starts_with("retry-after")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_verdict_needs_is_let_in() {
+        for name in [
+            "date",
+            "age",
+            "via",
+            "server",
+            "Retry-After",
+            "retry-after-short",
+            "x-retry-in",
+            "ratelimit",
+            "ratelimit-policy",
+            "x-ratelimit-remaining-tokens",
+            "x-rate-limit-reset",
+            "cf-ray",
+            "cf-mitigated",
+            "cf-cache-status",
+            "x-amzn-errortype",
+            "x-amz-cf-id",
+            "x-amzn-requestid",
+            "x-amzn-waf-action",
+            "apigw-requestid",
+            "x-envoy-ratelimited",
+            "x-kong-response-latency",
+            "x-azure-ref",
+            "x-generator",
+            "x-krakend-completed",
+            "x-vercel-id",
+            "x-vercel-mitigated",
+            "fly-request-id",
+            "x-nf-request-id",
+            "x-github-request-id",
+            "twilio-concurrent-requests",
+            "stripe-rate-limited-reason",
+            "stripe-should-retry",
+            "x-should-retry",
+            "anthropic-ratelimit-tokens-reset",
+            "x-shopify-shop-api-call-limit",
+            "x-ms-retry-after-ms",
+            "grpc-status",
+            "fastly-ratelimit-reset",
+            "x-ratelimit-scope",
+            "server-timing",
+            "x-served-by",
+        ] {
+            assert!(is_allowed(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_secret_or_personal_is_kept_out() {
+        for name in [
+            "set-cookie",
+            "Set-Cookie",
+            "cookie",
+            "authorization",
+            "proxy-authorization",
+            "www-authenticate",
+            "x-api-key",
+            "x-auth-token",
+            "cf-connecting-ip",
+            "cf-access-jwt-assertion",
+            "cf-access-client-secret",
+            "cf-ipcountry",
+            "x-amz-security-token",
+            "x-amz-cf-signature",
+            "x-ms-client-principal-name",
+            "x-vercel-challenge-token",
+            "x-vercel-ip-city",
+            "x-vercel-forwarded-for",
+            "x-goog-authenticated-user-email",
+            "x-forwarded-for",
+            "location",
+            "referer",
+            "x-amzn-oidc-accesstoken-cookie",
+            "true-client-ip",
+            "forwarded",
+            "",
+        ] {
+            assert!(!is_allowed(name), "{name}");
+        }
+    }
+}
