@@ -1,1 +1,1044 @@
 //! Finds what looks secret in free text and replaces it by what it was.
+//!
+//! Three kinds of rules, each behind a cheap look at the text, since every stored field of every
+//! event comes by here:
+//!
+//! - prefixes that vendors give their tokens ([`PREFIXES`]),
+//! - shapes (URLs with a password, `Authorization` values, cookies, pairs such as `token=…`,
+//!   e-mail addresses, key blocks), as regular expressions,
+//! - numbers that prove themselves (card numbers by Luhn, IBANs by their check digits).
+//!
+//! It leans to removing too much. It does not hunt for mere randomness: request ids, ray ids and
+//! hashes look random too, and they are what joins are made of.
+
+use super::key_hash::KeyHasher;
+use regex::Regex;
+use std::ops::Range;
+use std::sync::LazyLock;
+
+/// A text without what looked secret in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redacted {
+    /// The text that may be stored.
+    pub text: String,
+    /// How many parts were replaced.
+    pub count: u32,
+}
+
+/// Replaces each credential-like part of `input` by `[redacted: <kind>]`. What it returns, it
+/// leaves alone the next time.
+pub fn text(input: &str) -> Redacted {
+    let mut out = Redacted { text: input.to_owned(), count: 0 };
+    // A replaced part can lay bare another one; each round takes text away, so this ends early.
+    for _ in 0..MAX_ROUNDS {
+        let found = find(&out.text);
+        if found.is_empty() {
+            return out;
+        }
+        out.count = out.count.saturating_add(u32::try_from(found.len()).unwrap_or(u32::MAX));
+        out.text = replace(&out.text, &found);
+    }
+    Redacted { text: marker("unsettled"), count: out.count }
+}
+
+/// The same for an id: where any part looks secret, the whole becomes `redacted:<kind>:<HMAC>`, so
+/// that different ids stay different (DESIGN 14).
+pub fn id(input: &str, hasher: &KeyHasher) -> Redacted {
+    match kind_of(input) {
+        Some(kind) => {
+            let digest: String = hasher.hex(input).chars().take(32).collect();
+            Redacted { text: format!("redacted:{kind}:{digest}"), count: 1 }
+        }
+        None => Redacted { text: input.to_owned(), count: 0 },
+    }
+}
+
+/// The kind of the first credential-like part, if there is one. Ids that [`id`] wrote have none.
+pub fn kind_of(input: &str) -> Option<&'static str> {
+    if is_redacted_id(input) {
+        return None;
+    }
+    find(input).first().map(|part| part.kind)
+}
+
+/// More rounds than any text needs; beyond it the whole text goes.
+const MAX_ROUNDS: usize = 8;
+
+/// One part to replace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    range: Range<usize>,
+    kind: &'static str,
+}
+
+fn marker(kind: &str) -> String {
+    format!("[redacted: {kind}]")
+}
+
+fn is_redacted_id(text: &str) -> bool {
+    text.strip_prefix("redacted:").and_then(|rest| rest.split_once(':')).is_some_and(
+        |(kind, digest)| {
+            kind.bytes().all(|b| b.is_ascii_lowercase() || b == b'-')
+                && digest.len() == 32
+                && digest.bytes().all(|b| b.is_ascii_hexdigit())
+        },
+    )
+}
+
+/// The parts to replace, in order, none touching another.
+fn find(text: &str) -> Vec<Part> {
+    let signs = Signs::of(text);
+    if signs.is_harmless() {
+        return Vec::new();
+    }
+    let mut parts = Vec::new();
+    by_prefix(text, &signs, &mut parts);
+    by_shape(text, &signs, &mut parts);
+    by_pair(text, &signs, &mut parts);
+    by_number(text, &signs, &mut parts);
+    parts.sort_by_key(|part| (part.range.start, usize::MAX - part.range.end));
+    let mut merged: Vec<Part> = Vec::with_capacity(parts.len());
+    for part in parts {
+        match merged.last_mut() {
+            // A password before a host looks like an address; the host is to stay.
+            Some(last)
+                if part.range.start < last.range.end
+                    && (last.kind, part.kind) == ("url-credentials", "email") => {}
+            Some(last) if part.range.start < last.range.end => {
+                last.range.end = last.range.end.max(part.range.end);
+            }
+            _ => merged.push(part),
+        }
+    }
+    merged
+}
+
+fn replace(text: &str, parts: &[Part]) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut from = 0;
+    for part in parts {
+        out.push_str(text.get(from..part.range.start).unwrap_or_default());
+        out.push_str(&marker(part.kind));
+        from = part.range.end;
+    }
+    out.push_str(text.get(from..).unwrap_or_default());
+    out
+}
+
+// ---- the cheap look ---------------------------------------------------------------------------
+
+/// What one pass over the bytes tells about which rules can match at all.
+#[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "one for each byte that a rule waits for")]
+struct Signs {
+    at: bool,
+    pair: bool,
+    percent: bool,
+    slash: bool,
+    space: bool,
+    semicolon: bool,
+    dashes: bool,
+    digits: usize,
+    /// Longest run of letters, digits, `_` and `-`.
+    longest_run: usize,
+    /// Longest run of letters, digits, `/` and `+`.
+    jumble: usize,
+}
+
+/// Every token that a prefix rule finds has a run at least this long.
+const SHORT_RUN: usize = 8;
+
+impl Signs {
+    fn of(text: &str) -> Self {
+        let mut signs = Self::default();
+        let (mut run, mut jumble) = (0_usize, 0_usize);
+        let mut previous = 0_u8;
+        for &byte in text.as_bytes() {
+            if byte.is_ascii_alphanumeric() {
+                run += 1;
+                jumble += 1;
+                signs.digits += usize::from(byte.is_ascii_digit());
+            } else {
+                match byte {
+                    b'_' | b'-' => {
+                        run += 1;
+                        signs.dashes |= byte == b'-' && previous == b'-';
+                    }
+                    _ => signs.longest_run = signs.longest_run.max(std::mem::take(&mut run)),
+                }
+                match byte {
+                    b'/' | b'+' => jumble += 1,
+                    _ => signs.jumble = signs.jumble.max(std::mem::take(&mut jumble)),
+                }
+                match byte {
+                    b'@' => signs.at = true,
+                    b'%' => signs.percent = true,
+                    b'/' => signs.slash = true,
+                    b';' => signs.semicolon = true,
+                    // A name stands before the sign of a pair; in a time of day it is a digit.
+                    b':' | b'=' if !previous.is_ascii_digit() => signs.pair = true,
+                    _ if byte.is_ascii_whitespace() => signs.space = true,
+                    _ => {}
+                }
+            }
+            previous = byte;
+        }
+        signs.longest_run = signs.longest_run.max(run);
+        signs.jumble = signs.jumble.max(jumble);
+        signs
+    }
+
+    fn is_harmless(&self) -> bool {
+        self.longest_run < SHORT_RUN
+            && self.digits < MIN_NUMBER_DIGITS
+            && !self.at
+            && !self.pair
+            && !self.percent
+            && !self.space
+    }
+}
+
+// ---- prefixes ---------------------------------------------------------------------------------
+
+/// What may follow a prefix.
+#[derive(Debug, Clone, Copy)]
+enum Tail {
+    /// Letters and digits.
+    Alnum,
+    /// Also `_` and `-`.
+    Word,
+    /// As `Word`, and `.`.
+    Dots,
+    /// As `Word`, and `+`, `/`, `=`, `.`.
+    Base64,
+    /// Hexadecimal digits, exactly as many as asked for.
+    Hex,
+    /// As `Word`, with at least one digit: what the prefix begins may be common words.
+    Mixed,
+}
+
+impl Tail {
+    fn takes(self, byte: u8) -> bool {
+        let alnum = byte.is_ascii_alphanumeric();
+        match self {
+            Self::Alnum => alnum,
+            Self::Word | Self::Mixed => alnum || b"_-".contains(&byte),
+            Self::Dots => alnum || b"_-.".contains(&byte),
+            Self::Base64 => alnum || b"_-.+/=".contains(&byte),
+            Self::Hex => byte.is_ascii_hexdigit(),
+        }
+    }
+
+    fn fits(self, body: &[u8], next: Option<&u8>, least: usize) -> bool {
+        match self {
+            Self::Hex => body.len() == least && !next.is_some_and(u8::is_ascii_alphanumeric),
+            Self::Mixed => body.len() >= least && body.iter().any(u8::is_ascii_digit),
+            Self::Alnum | Self::Word | Self::Dots | Self::Base64 => body.len() >= least,
+        }
+    }
+}
+
+/// A vendor's prefix: (prefix, characters that may follow, how many at least, kind).
+type Prefix = (&'static str, Tail, usize, &'static str);
+
+/// Token prefixes as the vendors document them, grouped by their first character.
+const PREFIXES: &[Prefix] = &[
+    ("1//0", Tail::Word, 24, "google-token"),
+    ("ABIA", Tail::Alnum, 12, "aws-key"),
+    ("AC", Tail::Hex, 32, "twilio-key"),
+    ("ACCA", Tail::Alnum, 12, "aws-key"),
+    ("AGE-SECRET-KEY-1", Tail::Alnum, 20, "age-key"),
+    ("AIDA", Tail::Alnum, 16, "aws-key"),
+    ("AIza", Tail::Word, 20, "google-key"),
+    ("AKCp", Tail::Alnum, 20, "artifactory-key"),
+    ("AKIA", Tail::Alnum, 12, "aws-key"),
+    ("AROA", Tail::Alnum, 16, "aws-key"),
+    ("ASIA", Tail::Alnum, 12, "aws-key"),
+    ("ATATT3", Tail::Dots, 16, "atlassian-token"),
+    ("ATCTT3", Tail::Dots, 16, "atlassian-token"),
+    ("CFPAT-", Tail::Word, 20, "contentful-token"),
+    ("EAA", Tail::Alnum, 40, "facebook-token"),
+    ("FlyV1 ", Tail::Base64, 16, "fly-token"),
+    ("GOCSPX-", Tail::Word, 16, "google-secret"),
+    ("NRAK-", Tail::Alnum, 16, "new-relic-key"),
+    ("PMAK-", Tail::Word, 20, "postman-key"),
+    ("SG.", Tail::Dots, 20, "sendgrid-key"),
+    ("SK", Tail::Hex, 32, "twilio-key"),
+    ("amzn.mws.", Tail::Word, 20, "aws-key"),
+    ("atlasv1.", Tail::Word, 20, "terraform-token"),
+    ("dapi", Tail::Hex, 32, "databricks-token"),
+    ("dckr_oat_", Tail::Word, 16, "docker-token"),
+    ("dckr_pat_", Tail::Word, 16, "docker-token"),
+    ("doo_v1_", Tail::Alnum, 20, "digitalocean-token"),
+    ("dop_v1_", Tail::Alnum, 20, "digitalocean-token"),
+    ("dor_v1_", Tail::Alnum, 20, "digitalocean-token"),
+    ("dp.pt.", Tail::Alnum, 20, "doppler-token"),
+    ("dp.st.", Tail::Dots, 20, "doppler-token"),
+    ("dt0c01.", Tail::Dots, 20, "dynatrace-token"),
+    ("eyJ", Tail::Dots, 10, "jwt"),
+    ("figd_", Tail::Word, 20, "figma-token"),
+    ("fm2_", Tail::Base64, 16, "fly-token"),
+    ("fo1_", Tail::Word, 20, "fly-token"),
+    ("gho_", Tail::Alnum, 16, "github-token"),
+    ("ghp_", Tail::Alnum, 16, "github-token"),
+    ("ghr_", Tail::Alnum, 16, "github-token"),
+    ("ghs_", Tail::Dots, 16, "github-token"),
+    ("ghu_", Tail::Alnum, 16, "github-token"),
+    ("github_pat_", Tail::Word, 20, "github-token"),
+    ("glagent-", Tail::Word, 16, "gitlab-token"),
+    ("glc_", Tail::Base64, 20, "grafana-token"),
+    ("glcbt-", Tail::Word, 16, "gitlab-token"),
+    ("gldt-", Tail::Word, 16, "gitlab-token"),
+    ("glft-", Tail::Word, 16, "gitlab-token"),
+    ("glimt-", Tail::Word, 16, "gitlab-token"),
+    ("gloas-", Tail::Word, 16, "gitlab-token"),
+    ("glpat-", Tail::Dots, 16, "gitlab-token"),
+    ("glptt-", Tail::Word, 16, "gitlab-token"),
+    ("glrt-", Tail::Dots, 16, "gitlab-token"),
+    ("glsa_", Tail::Word, 20, "grafana-token"),
+    ("glsoat-", Tail::Word, 16, "gitlab-token"),
+    ("gsk_", Tail::Alnum, 20, "groq-key"),
+    ("hf_", Tail::Alnum, 20, "hugging-face-token"),
+    ("hvb.", Tail::Word, 20, "vault-token"),
+    ("hvr.", Tail::Word, 20, "vault-token"),
+    ("hvs.", Tail::Word, 20, "vault-token"),
+    ("key-", Tail::Hex, 32, "mailgun-key"),
+    ("lin_api_", Tail::Alnum, 20, "linear-key"),
+    ("lsv2_", Tail::Word, 20, "langsmith-key"),
+    ("nfp_", Tail::Alnum, 20, "netlify-token"),
+    ("npm_", Tail::Alnum, 20, "npm-token"),
+    ("ntn_", Tail::Alnum, 20, "notion-token"),
+    ("ops_eyJ", Tail::Dots, 10, "one-password-token"),
+    ("oy2", Tail::Alnum, 40, "nuget-key"),
+    ("pat-eu1-", Tail::Word, 20, "hubspot-token"),
+    ("pat-na1-", Tail::Word, 20, "hubspot-token"),
+    ("phc_", Tail::Alnum, 20, "posthog-key"),
+    ("phx_", Tail::Alnum, 20, "posthog-key"),
+    ("pplx-", Tail::Alnum, 20, "perplexity-key"),
+    ("pscale_oauth_", Tail::Dots, 16, "planetscale-token"),
+    ("pscale_pw_", Tail::Dots, 16, "planetscale-token"),
+    ("pscale_tkn_", Tail::Dots, 16, "planetscale-token"),
+    ("pypi-Ag", Tail::Word, 16, "pypi-token"),
+    ("r8_", Tail::Alnum, 20, "replicate-token"),
+    ("rk_live_", Tail::Alnum, 8, "stripe-key"),
+    ("rk_test_", Tail::Alnum, 8, "stripe-key"),
+    ("rubygems_", Tail::Alnum, 20, "rubygems-key"),
+    ("sbp_", Tail::Alnum, 20, "supabase-token"),
+    ("secret_", Tail::Mixed, 20, "secret-key"),
+    ("shpat_", Tail::Alnum, 20, "shopify-token"),
+    ("shpca_", Tail::Alnum, 20, "shopify-token"),
+    ("shppa_", Tail::Alnum, 20, "shopify-token"),
+    ("shpss_", Tail::Alnum, 20, "shopify-token"),
+    ("shippo_live_", Tail::Alnum, 16, "shippo-token"),
+    ("sk-", Tail::Mixed, 16, "secret-key"),
+    ("sk_live_", Tail::Word, 8, "stripe-key"),
+    ("sk_test_", Tail::Word, 8, "stripe-key"),
+    ("sntrys_", Tail::Base64, 20, "sentry-token"),
+    ("sntryu_", Tail::Alnum, 20, "sentry-token"),
+    ("sq0atp-", Tail::Word, 16, "square-token"),
+    ("sq0csp-", Tail::Word, 16, "square-token"),
+    ("whsec_", Tail::Base64, 16, "webhook-secret"),
+    ("xai-", Tail::Mixed, 20, "xai-key"),
+    ("xapp-", Tail::Word, 12, "slack-token"),
+    ("xkeysib-", Tail::Word, 20, "brevo-key"),
+    ("xoxa-", Tail::Word, 8, "slack-token"),
+    ("xoxb-", Tail::Word, 8, "slack-token"),
+    ("xoxc-", Tail::Word, 8, "slack-token"),
+    ("xoxd-", Tail::Base64, 8, "slack-token"),
+    ("xoxe-", Tail::Word, 8, "slack-token"),
+    ("xoxe.", Tail::Word, 8, "slack-token"),
+    ("xoxo-", Tail::Word, 8, "slack-token"),
+    ("xoxp-", Tail::Word, 8, "slack-token"),
+    ("xoxr-", Tail::Word, 8, "slack-token"),
+    ("xoxs-", Tail::Word, 8, "slack-token"),
+    ("ya29.", Tail::Word, 12, "google-token"),
+];
+
+/// For each byte the stretch of [`PREFIXES`] that begins with it.
+const STARTS: [(usize, usize); 256] = {
+    let mut starts = [(0, 0); 256];
+    let mut i = 0;
+    while i < PREFIXES.len() {
+        let first = PREFIXES[i].0.as_bytes()[0] as usize;
+        if starts[first].1 == 0 {
+            starts[first].0 = i;
+        }
+        i += 1;
+        starts[first].1 = i;
+    }
+    starts
+};
+
+fn by_prefix(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
+    if signs.longest_run < SHORT_RUN {
+        return;
+    }
+    let bytes = text.as_bytes();
+    for (at, &byte) in bytes.iter().enumerate() {
+        let (from, to) = STARTS[usize::from(byte)];
+        if to == 0 || !starts_word(bytes, at) {
+            continue;
+        }
+        let rest = bytes.get(at..).unwrap_or_default();
+        let candidates = PREFIXES.get(from..to).unwrap_or_default();
+        parts.extend(candidates.iter().find_map(|(prefix, tail, least, kind)| {
+            let after = rest.strip_prefix(prefix.as_bytes())?;
+            let length = after.iter().take_while(|b| tail.takes(**b)).count();
+            let fits = tail.fits(after.get(..length)?, after.get(length), *least);
+            fits.then(|| Part { range: at..at + prefix.len() + length, kind })
+        }));
+    }
+}
+
+/// Whether a word begins at `at`: at the start, after anything but a letter or digit, or after a
+/// percent-encoded character such as `%20`.
+fn starts_word(bytes: &[u8], at: usize) -> bool {
+    let Some(before) = at.checked_sub(1).and_then(|i| bytes.get(i)) else { return true };
+    if !before.is_ascii_alphanumeric() {
+        return true;
+    }
+    let escape = at.checked_sub(3).and_then(|from| bytes.get(from..at));
+    escape.is_some_and(|three| {
+        three.first() == Some(&b'%') && three.iter().skip(1).all(u8::is_ascii_hexdigit)
+    })
+}
+
+// ---- shapes -----------------------------------------------------------------------------------
+
+/// A shape: the group `v` of the expression is replaced, where `guard` agrees.
+struct Shape {
+    kind: &'static str,
+    pattern: Regex,
+    wants: fn(&Signs) -> bool,
+    guard: fn(&str) -> bool,
+}
+
+#[expect(clippy::expect_used, reason = "the pattern is a constant; a test compiles each")]
+fn compiled(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is valid")
+}
+
+static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
+    let shape =
+        |kind, pattern, wants, guard| Shape { kind, pattern: compiled(pattern), wants, guard };
+    vec![
+        // PEM and OpenPGP private keys, also cut short, line breaks as they are or escaped.
+        shape(
+            "private-key",
+            r"(?s)(?P<v>-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z))",
+            |s| s.dashes,
+            always,
+        ),
+        shape("url-credentials", r#"://(?P<v>[^\s/?#@"'<>]+)@"#, |s| s.at && s.slash, always),
+        shape(
+            "email",
+            r"(?P<v>[A-Za-z0-9._%+-]+(?:@|%40)[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,})",
+            |s| s.at || s.percent,
+            always,
+        ),
+        // Header fields inside a text: all up to the end of the line or the quote.
+        shape(
+            "authorization",
+            r#"(?i)authorization\\*["']?\s*[:=]\s*\\*["']?(?P<v>[^\s"'\\][^\r\n"'\\]*)"#,
+            |s| s.pair,
+            always,
+        ),
+        shape(
+            "cookie",
+            r#"(?i)(?:^|[^a-z0-9])(?:set-)?cookies?\\*["']?\s*[:=]\s*\\*["']?(?P<v>[^\s"'\\][^\r\n"\\]*)"#,
+            |s| s.pair,
+            always,
+        ),
+        shape(
+            "cookie",
+            r"(?i)(?:^|[\x22'(,>\n])\s*[a-z0-9_.!%-]+=(?P<v>[^;\s,]+)\s*;\s*(?:path=|domain=|expires=|max-age=|samesite=|secure(?:;|$)|httponly|partitioned)",
+            |s| s.pair && s.semicolon,
+            always,
+        ),
+        shape(
+            "bearer",
+            r"(?i)(?:^|[^a-z0-9])bearer(?:\s+|%20|\+)(?P<v>[a-z0-9._~+/-]{3,}=*)",
+            |s| s.space || s.percent || s.longest_run >= SHORT_RUN,
+            |value| !BEARER_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)),
+        ),
+        shape(
+            "token",
+            r"(?i)(?:^|[^a-z0-9])(?:token|apikey|api-key|api key|negotiate)(?:\s+|%20|\+)(?P<v>[a-z0-9._~+/-]{6,}=*)",
+            |s| s.space || s.percent,
+            |value| value.len() >= 20 || is_odd_word(value),
+        ),
+        shape(
+            "basic-auth",
+            r"(?i)(?:^|[^a-z0-9])basic(?:\s+|%20|\+)(?P<v>[a-z0-9+/_-]{6,}={0,2})",
+            |s| s.space || s.percent,
+            holds_user_and_password,
+        ),
+        shape(
+            "digest-auth",
+            r"(?i)(?:^|[^a-z0-9])digest\s+(?P<v>[a-z]+=[^\r\n]*response=[^\r\n]*)",
+            |s| s.space && s.pair,
+            always,
+        ),
+        shape(
+            "slack-webhook",
+            r"(?P<v>(?:services/)?T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,})",
+            |s| s.slash,
+            always,
+        ),
+        shape(
+            "discord-webhook",
+            r"webhooks/(?P<v>[0-9]{15,}/[A-Za-z0-9_-]{20,})",
+            |s| s.slash,
+            always,
+        ),
+        shape("teams-webhook", r"(?i)webhookb2/(?P<v>[^\s]{20,})", |s| s.slash, unmarked),
+        shape(
+            "discord-token",
+            r"(?:^|[^A-Za-z0-9_-])(?P<v>[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,})",
+            |s| s.longest_run >= 27,
+            always,
+        ),
+        shape(
+            "telegram-token",
+            r"(?:^|[^A-Za-z0-9]|bot)(?P<v>[0-9]{8,10}(?::|%3[Aa])AA[A-Za-z0-9_-]{30,})",
+            |s| s.longest_run >= 30,
+            always,
+        ),
+        shape(
+            "mailchimp-key",
+            r"(?:^|[^A-Za-z0-9])(?P<v>[0-9a-f]{32}-us[0-9]{1,2})",
+            |s| s.longest_run >= 36,
+            always,
+        ),
+        shape(
+            "aws-secret",
+            r"(?:^|[^A-Za-z0-9/+=_.-])(?P<v>[A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+=_.-])",
+            |s| s.jumble >= 40,
+            is_jumbled,
+        ),
+    ]
+});
+
+fn by_shape(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
+    for shape in SHAPES.iter().filter(|shape| (shape.wants)(signs)) {
+        for found in shape.pattern.captures_iter(text) {
+            if let Some(value) = found.name("v").filter(|v| (shape.guard)(v.as_str())) {
+                parts.push(Part { range: value.range(), kind: shape.kind });
+            }
+        }
+    }
+    parts.retain(|part| text.get(part.range.clone()).is_some_and(unmarked));
+}
+
+fn always(_: &str) -> bool {
+    true
+}
+
+/// Whether `value` is not a marker of ours.
+fn unmarked(value: &str) -> bool {
+    !value.starts_with("[redacted:")
+}
+
+/// What follows the word "bearer" in prose and in challenges.
+const BEARER_WORDS: [&str; 22] = [
+    "and",
+    "auth",
+    "authentication",
+    "authorization",
+    "credentials",
+    "error",
+    "expired",
+    "format",
+    "has",
+    "header",
+    "invalid",
+    "is",
+    "missing",
+    "must",
+    "not",
+    "realm",
+    "required",
+    "scheme",
+    "token",
+    "tokens",
+    "was",
+    "with",
+];
+
+/// Whether a word has a digit in it or an upper-case letter beyond its first.
+fn is_odd_word(value: &str) -> bool {
+    value.bytes().any(|b| b.is_ascii_digit())
+        || value.bytes().skip(1).any(|b| b.is_ascii_uppercase())
+}
+
+/// Whether a `Basic` value is base64 of `user:password` (RFC 7617), and no word of prose.
+fn holds_user_and_password(value: &str) -> bool {
+    value.ends_with('=') || decoded_base64(value).contains(&b':')
+}
+
+/// The bytes behind base64 text of either alphabet; stops at the first foreign character.
+fn decoded_base64(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let (mut bits, mut held) = (0_u32, 0_u32);
+    for byte in text.bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => break,
+        };
+        bits = (bits << 6 | u32::from(value)) & 0xFFFF;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held & 0xFF) as u8);
+        }
+    }
+    out
+}
+
+/// Whether letters and digits change as often as in random base64, unlike in a path of words.
+fn is_jumbled(value: &str) -> bool {
+    let class = |b: u8| match b {
+        b'a'..=b'z' => 1,
+        b'A'..=b'Z' => 2,
+        b'0'..=b'9' => 3,
+        _ => 0,
+    };
+    let bytes = value.as_bytes();
+    let count = |wanted: u8| bytes.iter().filter(|b| class(**b) == wanted).count();
+    let changes = bytes
+        .windows(2)
+        .filter(|pair| {
+            let classes: Vec<u8> = pair.iter().map(|b| class(*b)).collect();
+            !classes.contains(&0) && classes.first() != classes.last()
+        })
+        .count();
+    changes >= 10 && count(1) >= 5 && count(2) >= 5 && count(3) >= 1
+}
+
+// ---- pairs ------------------------------------------------------------------------------------
+
+/// A name whose value is secret, then `:` or `=` (also percent-encoded), then the value, quoted or
+/// bare. Quotes may be escaped, as in JSON within JSON. Anything that ends a word may come before
+/// the name: `MY_API_KEY`, `x-auth-token`.
+static PAIR: LazyLock<Regex> = LazyLock::new(|| {
+    let word = [
+        "pass(?:word|wd|phrase|code)?|pwd|(?:user|db|database)[_.-]?password",
+        "(?:client|shared|app|signing|consumer)?[_.-]?secret(?:[_.-]?(?:access[_.-]?)?key)?",
+        "(?:api|access|account|private|signing|encryption|master|subscription|license|functions|service|shared[_.-]?access|app|auth|idempotency)[_. -]?key|key",
+        "(?:access|auth|refresh|id|session|csrf|xsrf|api|bearer|security|oauth|push|device|personal[_.-]?access)?[_.-]?token",
+        "(?:j|php|asp\\.net_)?sess(?:ion)?(?:[_.-]?id)?|sid|connect\\.sid|remember[_.-]me|cf[_.-]clearance",
+        "auth|credentials?|jwt|(?:shared[_.-]?access[_.-]?)?signature|sig|otp|pin|cvv|cvc|ssn",
+    ]
+    .join("|");
+    compiled(&format!(
+        r#"(?i)(?:^|[^a-z0-9])(?:[a-z0-9]+[_.-])*(?P<n>{word})\\*["']?(?P<s>\s*(?:[:=]|%3[ad])\s*)(?:\\*"(?P<d>[^"\\]+)|'(?P<q>[^'\\]+)|(?P<b>[^\s"'&,;<>{{}}()|\\]+))"#
+    ))
+});
+
+fn by_pair(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
+    if !signs.pair && !signs.percent {
+        return;
+    }
+    for found in PAIR.captures_iter(text) {
+        let (Some(name), Some(sign)) = (found.name("n"), found.name("s")) else { continue };
+        let quoted = found.name("d").or_else(|| found.name("q"));
+        let Some(value) = quoted.or_else(|| found.name("b")) else { continue };
+        let strength = Strength::of(name.as_str());
+        let is_prose = quoted.is_none() && sign.as_str().ends_with(char::is_whitespace);
+        if unmarked(value.as_str()) && strength.holds(value.as_str(), is_prose) {
+            parts.push(Part { range: value.range(), kind: strength.kind });
+        }
+    }
+}
+
+/// How sure a name makes it that its value is secret.
+struct Strength {
+    kind: &'static str,
+    /// The value is secret whatever it looks like.
+    is_certain: bool,
+    /// A short number can be the secret.
+    is_numeric: bool,
+}
+
+impl Strength {
+    fn of(name: &str) -> Self {
+        let name = name.to_ascii_lowercase();
+        let has = |word: &str| name.contains(word);
+        let (kind, is_certain) = match () {
+            () if has("passw") || has("passp") || has("passc") || has("pwd") => ("password", true),
+            () if has("secret") => ("secret", true),
+            () if has("key") => ("api-key", name != "key"),
+            () if has("token") => ("token", name != "token"),
+            () if has("sig") => ("signature", false),
+            () if has("sess") || has("sid") || has("remember") || has("clearance") => {
+                ("session", false)
+            }
+            () if has("credential") || has("jwt") => ("credentials", true),
+            () => ("secret", false),
+        };
+        let is_numeric = ["otp", "pin", "cvv", "cvc", "ssn", "passcode"].contains(&name.as_str());
+        Self { kind, is_certain, is_numeric }
+    }
+
+    fn holds(&self, value: &str, is_prose: bool) -> bool {
+        let is_number = value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        let is_word_of_json = ["true", "false", "null", "none", "nil", "undefined"]
+            .iter()
+            .any(|w| value.eq_ignore_ascii_case(w));
+        let is_masked = value.bytes().all(|b| b"*x.#-".contains(&b));
+        if is_word_of_json || is_masked {
+            return false;
+        }
+        if self.is_numeric && is_number {
+            return value.len() >= 3;
+        }
+        match (self.is_certain, is_prose) {
+            (true, false) => true,
+            (true, true) if self.kind == "password" || self.kind == "secret" => true,
+            (_, true) => value.len() >= 16 || (is_odd_word(value) && value.len() >= 6),
+            (false, false) => value.len() >= 4 && !(is_number && value.len() < 6),
+        }
+    }
+}
+
+// ---- numbers ----------------------------------------------------------------------------------
+
+/// Card numbers have 14 digits and more, IBANs 12 and more.
+const MIN_NUMBER_DIGITS: usize = 12;
+
+fn by_number(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
+    if signs.digits < MIN_NUMBER_DIGITS {
+        return;
+    }
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = bytes.get(at..).unwrap_or_default();
+        let hit = if starts_word(bytes, at) {
+            card(rest)
+                .filter(|_| !follows_decimal_point(bytes, at))
+                .map(|length| (length, "card-number"))
+                .or_else(|| iban(rest).map(|length| (length, "iban")))
+        } else {
+            None
+        };
+        match hit {
+            Some((length, kind)) => {
+                parts.push(Part { range: at..at + length, kind });
+                at += length;
+            }
+            None => at += 1,
+        }
+    }
+}
+
+/// Digits after a decimal point are a fraction.
+fn follows_decimal_point(bytes: &[u8], at: usize) -> bool {
+    let before = |n: usize| at.checked_sub(n).and_then(|i| bytes.get(i));
+    before(1) == Some(&b'.') && before(2).is_some_and(u8::is_ascii_digit)
+}
+
+/// Length in bytes of the card number at the start of `bytes`: in one piece, or in groups of four
+/// (four, six and five for 15 digits), set apart by single spaces or dashes.
+fn card(bytes: &[u8]) -> Option<usize> {
+    if !bytes.first().is_some_and(|b| (b'2'..=b'6').contains(b)) {
+        return None;
+    }
+    let mut digits: Vec<u8> = Vec::with_capacity(19);
+    let mut groups: Vec<usize> = Vec::new();
+    let mut group = 0;
+    let mut length = 0;
+    for (i, byte) in bytes.iter().enumerate() {
+        let next_is_digit = bytes.get(i + 1).is_some_and(u8::is_ascii_digit);
+        if byte.is_ascii_digit() && digits.len() < 20 {
+            digits.push(byte - b'0');
+            group += 1;
+            length = i + 1;
+        } else if b" -".contains(byte) && next_is_digit && group > 0 {
+            groups.push(group);
+            group = 0;
+            if is_card(&digits, &groups) {
+                return Some(length);
+            }
+        } else {
+            break;
+        }
+    }
+    groups.push(group);
+    let ends_word = !bytes.get(length).is_some_and(u8::is_ascii_alphanumeric);
+    (ends_word && is_card(&digits, &groups)).then_some(length)
+}
+
+fn is_card(digits: &[u8], groups: &[usize]) -> bool {
+    let grouped = match groups {
+        [_] | [4, 6, 5 | 4] => true,
+        [first @ .., last] => first.iter().all(|n| *n == 4) && *last <= 4,
+        [] => false,
+    };
+    grouped && has_card_issuer(digits) && luhn(digits)
+}
+
+/// Whether number range and length belong to an issuer of cards (ISO/IEC 7812).
+fn has_card_issuer(digits: &[u8]) -> bool {
+    let head = |n: usize| digits.iter().take(n).fold(0_u32, |sum, d| sum * 10 + u32::from(*d));
+    match digits.len() {
+        14 => matches!(head(2), 36 | 38 | 39) || (300..=305).contains(&head(3)),
+        15 => matches!(head(2), 34 | 37),
+        16 => {
+            head(1) == 4
+                || (51..=55).contains(&head(2))
+                || (2221..=2720).contains(&head(4))
+                || head(4) == 6011
+                || matches!(head(2), 35 | 62 | 65)
+                || (644..=649).contains(&head(3))
+        }
+        17..=19 => head(2) == 62,
+        _ => false,
+    }
+}
+
+fn luhn(digits: &[u8]) -> bool {
+    let sum: u32 = digits
+        .iter()
+        .rev()
+        .enumerate()
+        .map(|(i, digit)| {
+            let value = u32::from(*digit) << (i % 2);
+            value / 10 + value % 10
+        })
+        .sum();
+    sum.is_multiple_of(10)
+}
+
+/// Countries and the length of their IBANs (ISO 13616 registry), those with much traffic.
+const IBAN_LENGTHS: [(&[u8; 2], usize); 30] = [
+    (b"AT", 20),
+    (b"BE", 16),
+    (b"BG", 22),
+    (b"CH", 21),
+    (b"CY", 28),
+    (b"CZ", 24),
+    (b"DE", 22),
+    (b"DK", 18),
+    (b"EE", 20),
+    (b"ES", 24),
+    (b"FI", 18),
+    (b"FR", 27),
+    (b"GB", 22),
+    (b"GR", 27),
+    (b"HR", 21),
+    (b"HU", 28),
+    (b"IE", 22),
+    (b"IT", 27),
+    (b"LT", 20),
+    (b"LU", 20),
+    (b"LV", 21),
+    (b"MT", 31),
+    (b"NL", 18),
+    (b"NO", 15),
+    (b"PL", 28),
+    (b"PT", 25),
+    (b"RO", 24),
+    (b"SE", 24),
+    (b"SI", 19),
+    (b"SK", 24),
+];
+
+/// Length in bytes of the IBAN at the start of `bytes`, single spaces included.
+fn iban(bytes: &[u8]) -> Option<usize> {
+    let country = bytes.get(..2)?;
+    let (_, wanted) = IBAN_LENGTHS.iter().find(|(code, _)| code.as_slice() == country)?;
+    let mut symbols: Vec<u8> = Vec::with_capacity(*wanted);
+    for (i, byte) in bytes.iter().enumerate() {
+        match byte {
+            b'0'..=b'9' | b'A'..=b'Z' => symbols.push(*byte),
+            b' ' if bytes.get(i + 1) != Some(&b' ') => {}
+            _ => return None,
+        }
+        if symbols.len() == *wanted {
+            let ends_word = !bytes.get(i + 1).is_some_and(u8::is_ascii_alphanumeric);
+            return (ends_word && has_iban_check(&symbols)).then_some(i + 1);
+        }
+    }
+    None
+}
+
+/// The check of ISO 7064: the first four moved to the end, letters as 10 to 35, rest 1 by 97.
+fn has_iban_check(symbols: &[u8]) -> bool {
+    let (front, back) = symbols.split_at(4.min(symbols.len()));
+    let rest = back.iter().chain(front).fold(0_u32, |rest, byte| match byte {
+        b'0'..=b'9' => (rest * 10 + u32::from(byte - b'0')) % 97,
+        _ => (rest * 100 + u32::from(byte - b'A') + 10) % 97,
+    });
+    rest == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn every_pattern_compiles_and_every_prefix_is_reached() {
+        assert!(SHAPES.len() > 10);
+        assert!(PAIR.is_match("token=abcd"));
+        for (i, (prefix, tail, least, kind)) in PREFIXES.iter().enumerate() {
+            let (from, to) = STARTS[usize::from(prefix.as_bytes()[0])];
+            assert!((from..to).contains(&i), "{prefix} stands apart from its letter's group");
+            let tail = if matches!(tail, Tail::Hex) { "0f" } else { "a1" };
+            let made: String = prefix.chars().chain(tail.chars().cycle().take(*least)).collect();
+            assert_eq!(text(&format!("<{made}>")).text, format!("<[redacted: {kind}]>"));
+        }
+    }
+
+    /// Fake values, cut in two so that no scanner takes this file for a leak.
+    #[test]
+    fn what_looks_secret_is_replaced_by_what_it_was() {
+        let pem = format!(
+            "-----BEGIN {} KEY-----\nMIIE\nAB==\n-----END {} KEY-----",
+            "RSA PRIVATE", "RSA PRIVATE"
+        );
+        let pem_cut = format!("-----BEGIN {} KEY-----\\nMIIE", "PRIVATE");
+        let aws = format!("x {}{} y", "wJalrXUtnFEMI/K7MD", "ENG/bPxRfiCYEXAMPLEKEY");
+        let table: Vec<(&str, &str)> = vec![
+            ("Authorization: Bearer abc.def", "Authorization: [redacted: authorization]"),
+            ("sent Bearer mysecrettoken to", "sent Bearer [redacted: bearer] to"),
+            ("Bearer%20abcdef123", "Bearer%20[redacted: bearer]"),
+            ("Basic dXNlcjpwYXNz", "Basic [redacted: basic-auth]"),
+            (
+                "Digest username=\"a\", realm=\"r\", response=\"00ff\"",
+                "Digest [redacted: digest-auth]",
+            ),
+            ("a eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln b", "a [redacted: jwt] b"),
+            ("/v1/x?token=abcd&page=2", "/v1/x?token=[redacted: token]&page=2"),
+            ("/v1/x;jsessionid=8A8F", "/v1/x;jsessionid=[redacted: session]"),
+            ("api_key%3Dabcdef", "api_key%3D[redacted: api-key]"),
+            (r#"{"apiKey":"a b","n":1}"#, r#"{"apiKey":"[redacted: api-key]","n":1}"#),
+            (r#"{\"client_secret\":\"xy\"}"#, r#"{\"client_secret\":\"[redacted: secret]\"}"#),
+            ("password: hunter2 ok", "password: [redacted: password] ok"),
+            ("MY_DB_PASSWORD=hunter", "MY_DB_PASSWORD=[redacted: password]"),
+            ("Cookie: a=b; c=d", "Cookie: [redacted: cookie]"),
+            ("shop=abc; Path=/; HttpOnly", "shop=[redacted: cookie]; Path=/; HttpOnly"),
+            (
+                "see https://u:p@api.example.com/x",
+                "see https://[redacted: url-credentials]@api.example.com/x",
+            ),
+            ("for jane.doe+x@example.co.uk!", "for [redacted: email]!"),
+            ("/users/jane%40example.com/x", "/users/[redacted: email]/x"),
+            ("card 4111 1111 1111 1111.", "card [redacted: card-number]."),
+            ("card 4111-1111-1111-1111 2030", "card [redacted: card-number] 2030"),
+            ("3782 822463 10005", "[redacted: card-number]"),
+            ("n=378282246310005", "n=[redacted: card-number]"),
+            ("DE89 3704 0044 0532 0130 00 EUR", "[redacted: iban] EUR"),
+            ("GB82WEST12345698765432", "[redacted: iban]"),
+            (&pem, "[redacted: private-key]"),
+            (&pem_cut, "[redacted: private-key]"),
+            (&aws, "x [redacted: aws-secret] y"),
+        ];
+        for (input, expected) in table {
+            let out = text(input);
+            assert_eq!(out.text, expected, "{input}");
+            assert!(out.count >= 1, "{input}");
+        }
+    }
+
+    #[test]
+    fn what_joins_and_diagnoses_is_left_alone() {
+        let table = [
+            "checkout",
+            "api.example.com:8443",
+            "/v1/orders/{id}/items",
+            "01JCH6X8Y4Q2V7M3N9K5R1T6B8",
+            "4bf92f3577b34da6a3ce929d0e0e4736",
+            "00f067aa0ba902b7",
+            "8f2a1c3d4e5f6a7b-GRU",
+            "c6f3ac01-4a33-4c9b-9d2a-2f6c1d3e4b5a",
+            "RQ0123456789abcdef0123456789abcdef",
+            "hmac-sha256:9d3f00aa",
+            "Wed, 11 Nov 2026 07:29:00 GMT",
+            "2026-11-11T07:29:00.120Z",
+            "1762848540123",
+            "1762848540123456",
+            "1762848540123456789",
+            "0.4111111111111111",
+            "\"default\";q=100;w=60;pk=:cHsdsRa894==:",
+            "limit=100, remaining=0, reset=30",
+            "cfEdge;dur=6,cfOrigin;dur=149",
+            "TooManyRequestsException:http://internal.amazon.com/coral/com.amazon.coral.availability/",
+            "k5zX1lH8m2Qp0vR7tY3uW9aB4cD6eF8gH0jK2lM4nO6pQ8rS0tU2vW==",
+            "1.1 varnish, 1.1 a1b2c3d4.cloudfront.net (CloudFront)",
+            "error code: 1015",
+            "Bearer authentication is required",
+            "Basic authentication is required",
+            "Invalid token provided",
+            "Rate limit reached for tokens per min. Limit: 10000 / min. Current: 10020 / min.",
+            r#"{"error":{"message":"Too many requests","type":"tokens","code":"rate_limit_exceeded"}}"#,
+            r#"{"max_tokens":4096,"token":null,"key":12}"#,
+            "password=********",
+            "sk-payments-gateway-europe",
+            "6m0s",
+            "token-bucket",
+        ];
+        for input in table {
+            assert_eq!(text(input), Redacted { text: input.to_owned(), count: 0 });
+        }
+    }
+
+    #[test]
+    fn a_redacted_id_stays_distinct_and_stays_as_it_is() {
+        let hasher = KeyHasher::new(b"server key");
+        let one = id("jane@example.com", &hasher);
+        let two = id("john@example.com", &hasher);
+        assert!(one.text.starts_with("redacted:email:") && one.count == 1, "{one:?}");
+        assert_ne!(one.text, two.text);
+        assert_eq!(id(&one.text, &hasher), Redacted { text: one.text.clone(), count: 0 });
+        assert_eq!(id("req_01", &hasher).text, "req_01");
+        for kind in ["api-key", "token", "session", "password"] {
+            let kept = format!("redacted:{kind}:{}", "0f".repeat(16));
+            assert_eq!(id(&kept, &hasher).count, 0);
+        }
+    }
+
+    #[test]
+    fn a_long_hostile_text_takes_linear_time() {
+        for piece in [
+            "a@",
+            "eyJ",
+            "://",
+            "token=",
+            "4111 ",
+            "-----BEGIN PRIVATE KEY-----",
+            "Bearer ",
+            "T0000000/",
+        ] {
+            let long = piece.repeat(200_000 / piece.len());
+            assert!(text(&long).text.len() < long.len() * 12);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_never_panics_and_leaves_its_own_output_alone(input in "\\PC{0,80}") {
+            let once = text(&input);
+            prop_assert_eq!(text(&once.text), Redacted { text: once.text.clone(), count: 0 });
+        }
+
+        #[test]
+        fn the_same_holds_for_texts_made_of_triggers(
+            parts in proptest::collection::vec(proptest::sample::select(vec![
+                "token=", "password: ", "Bearer ", "eyJhbGciOiJIUzI1NiJ9", "jane@example.com", "://",
+                "u:p@h.com", "\"", "'", "\\", " ", ";", "Path=/", "4111", "111111111111", "-", "=", ":",
+                "[redacted: jwt]", "[", "]", "sk-", "abc123def456ghi789", "%40", "%20", "Cookie: ",
+                "authorization", "-----BEGIN PRIVATE KEY-----", "/", "\n", "é", "Basic ", "dXNlcjpw",
+            ]), 0..12)
+        ) {
+            let input = parts.concat();
+            let once = text(&input);
+            prop_assert_eq!(text(&once.text), Redacted { text: once.text.clone(), count: 0 });
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! The events of DESIGN 4.
