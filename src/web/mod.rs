@@ -1,1 +1,4 @@
 //! The API and the pages.
+pub mod api;
+pub mod assets;
+pub mod pages;

@@ -1,0 +1,2 @@
+//! The API.
+pub mod schema;
