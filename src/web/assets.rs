@@ -35,10 +35,7 @@ pub async fn style() -> impl IntoResponse {
 /// `GET /assets/icon.svg`
 pub async fn icon() -> impl IntoResponse {
     (
-        [
-            (header::CONTENT_TYPE, "image/svg+xml"),
-            (header::CACHE_CONTROL, "public, max-age=86400"),
-        ],
+        [(header::CONTENT_TYPE, "image/svg+xml"), (header::CACHE_CONTROL, "public, max-age=86400")],
         ICON,
     )
 }

@@ -1,11 +1,11 @@
 //! How the words and values of `domain` are described in the OpenAPI document. They are described
 //! here and not there, since `domain` knows nothing of the web.
 
+use crate::domain::checklist::{AnswerState, NextAction, Step, Table};
 use crate::domain::classify::{
     Certainty, CollectNext, Evidence, Layer, LimitType, LimitUnit, Responder, Says, Tri, Verdict,
     Weight,
 };
-use crate::domain::checklist::{AnswerState, NextAction, Step, Table};
 use crate::domain::event::{AttemptError, Outcome, RetryLayer, Vantage};
 use crate::domain::stored::{Dimension, TimeBasis};
 use std::borrow::Cow;

@@ -3,5 +3,5 @@
 pub mod address;
 pub mod chart;
 pub mod escape;
-pub mod words;
 pub mod model;
+pub mod words;

@@ -7,8 +7,8 @@ use crate::domain::time::{Millis, UnixMillis, Window};
 use crate::export::text;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
-use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, Schema, SchemaFormat, Type};
 
 /// A moment as pages and the API write it: RFC 3339 in UTC with milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
