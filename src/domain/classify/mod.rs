@@ -1,4 +1,29 @@
 //! Who wrote this response, and which kind of limit was it? A pure function over one response.
+//!
+//! - [`claim`]: what a signature writes down; [`facts`], [`body`]: what it looks at.
+//! - a file per signature; [`providers`] and [`apps`] hold those of API owners and of limiters
+//!   inside applications; [`registry`] lists them all.
+//! - [`walk`]: from claims to who answered; [`limits`]: to the kind of limit; [`collect`]: what to
+//!   collect next.
+//!
+//! Rules come from documented facts and measured behaviour (`docs/signatures.md`), never from one
+//! answer that was seen.
+
+mod apps;
+mod body;
+mod claim;
+mod cloudflare;
+mod collect;
+mod envoy;
+mod facts;
+mod limits;
+mod nginx;
+mod providers;
+mod registry;
+mod verdict;
+mod walk;
+
+pub use verdict::{classify, summary};
 
 use super::spelling::spelled_enum;
 use serde::{Deserialize, Serialize};

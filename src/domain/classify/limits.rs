@@ -1,0 +1,344 @@
+//! Which kind of limit it was: the decision list of gateways.md 3.6 over what signatures saw,
+//! then over the codes that many APIs share.
+
+use super::claim::{Claim, LimitHint, Rule, Sheet, Signature};
+use super::facts::{Facts, contains_ci};
+use super::walk::Answer;
+use super::{LimitType, LimitUnit, Responder, Says};
+
+const RFC_6585: &str = "https://www.rfc-editor.org/rfc/rfc6585#section-4";
+const PROBLEM_TYPES: &str =
+    "https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/";
+
+static LT_1: Rule = Rule::new("LT-1", PROBLEM_TYPES);
+static LT_2: Rule = Rule::new("LT-2", PROBLEM_TYPES);
+static LT_3: Rule = Rule::new("LT-3", RFC_6585);
+
+/// Kinds of limit that a response tells by codes, windows or words that no single product owns.
+pub(crate) static SIGNATURE: Signature =
+    Signature { id: "limit-words", rules: &[&LT_1, &LT_2, &LT_3], look };
+
+/// The kind of limit of a verdict.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Limit {
+    pub(crate) kind: LimitType,
+    pub(crate) chance: f64,
+    pub(crate) unit: LimitUnit,
+    pub(crate) cached_of: Option<LimitType>,
+    /// Whether a limit refused the attempt, whatever its status.
+    pub(crate) refused: bool,
+}
+
+/// Status codes that are a refusal by a limit without further evidence: 429 (RFC 6585), and the
+/// private ones that servers use for nothing else (gateways.md 2.37).
+pub(crate) const fn is_limit_status(status: u16) -> bool {
+    matches!(status, 429 | 420 | 430 | 509 | 529)
+}
+
+/// The order of the decision list: the first kind that applies wins.
+const ORDER: [LimitType; 6] = [
+    LimitType::Cached,
+    LimitType::Security,
+    LimitType::Overload,
+    LimitType::Concurrency,
+    LimitType::Quota,
+    LimitType::Rate,
+];
+
+/// Decides among what was claimed. Claims of a product that did not answer count only as what
+/// was stored (for a replay) or relayed from further in.
+pub(crate) fn decide(status: u16, sheet: &Sheet, answer: &Answer) -> Limit {
+    let counts = |claim: &&Claim| {
+        claim.limit.is_some()
+            && (claim.says != Says::At
+                || claim.about == answer.responder
+                || claim.about == Responder::Origin
+                || answer.responder == Responder::Unknown)
+    };
+    let hint = |kind: LimitType| -> Option<LimitHint> {
+        let hints = sheet.claims.iter().filter(counts).filter_map(|c| c.limit);
+        hints.filter(|l| l.kind == kind).max_by(|a, b| a.chance.total_cmp(&b.chance))
+    };
+    // A surer kind goes first; the order of the list settles what is equally sure.
+    let best =
+        ORDER.iter().filter_map(|kind| hint(*kind)).fold(None, |best: Option<LimitHint>, l| {
+            match best {
+                Some(b) if b.kind == LimitType::Cached || b.chance + 0.05 >= l.chance => Some(b),
+                _ => Some(l),
+            }
+        });
+    let unit_of = |kind: LimitType, unit: LimitUnit| match (kind, unit) {
+        (LimitType::Concurrency, LimitUnit::Unknown) => LimitUnit::Concurrency,
+        _ => unit,
+    };
+    let any_unit = || {
+        let units = sheet.claims.iter().filter_map(|c| c.limit).map(|l| l.unit);
+        units.filter(|u| *u != LimitUnit::Unknown).min().unwrap_or(LimitUnit::Unknown)
+    };
+    match best {
+        Some(limit) => {
+            let stored = || {
+                let stored = sheet.claims.iter().filter_map(|c| c.limit);
+                stored
+                    .filter(|l| l.kind != LimitType::Cached)
+                    .max_by(|a, b| a.chance.total_cmp(&b.chance))
+                    .map(|l| l.kind)
+            };
+            let is_cached = limit.kind == LimitType::Cached;
+            let unit = if limit.unit == LimitUnit::Unknown { any_unit() } else { limit.unit };
+            Limit {
+                kind: limit.kind,
+                chance: limit.chance,
+                unit: unit_of(limit.kind, unit),
+                cached_of: is_cached.then(stored).flatten(),
+                refused: true,
+            }
+        }
+        None if status == 429 => Limit {
+            kind: LimitType::Rate,
+            chance: 0.6,
+            unit: any_unit(),
+            cached_of: None,
+            refused: true,
+        },
+        None => Limit {
+            kind: LimitType::Unknown,
+            chance: 0.0,
+            unit: LimitUnit::Unknown,
+            cached_of: None,
+            refused: is_limit_status(status),
+        },
+    }
+}
+
+/// Keys under which bodies carry a machine-readable code.
+fn is_code_key(key: &str) -> bool {
+    const KEYS: [&str; 16] = [
+        "code",
+        "type",
+        "error",
+        "errorcode",
+        "error_code",
+        "reason",
+        "status",
+        "errortype",
+        "error_type",
+        "limit_reason",
+        "category",
+        "metric",
+        "__type",
+        "name",
+        "kind",
+        "title",
+    ];
+    key.len() <= 12 && KEYS.iter().any(|k| key.eq_ignore_ascii_case(k))
+}
+
+/// A code as words that compare: lower case, letters and digits only.
+fn plain(code: &str) -> String {
+    // The last part of a URI or URN is its code.
+    let tail = code.rsplit(['/', '#']).find(|part| !part.is_empty()).unwrap_or(code);
+    tail.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
+}
+
+/// What a shared code says, with the chance that it is right.
+/// `strict` is for statuses that carry limits only now and then: there a code must name one.
+pub(crate) fn kind_of_code(code: &str, strict: bool) -> Option<(LimitType, f64)> {
+    if code.len() > 200 || code.split_whitespace().count() > 4 {
+        return None;
+    }
+    let word = plain(code);
+    let has = |parts: &[&str]| parts.iter().any(|part| word.contains(part));
+    if has(&[
+        "abnormalusage",
+        "abusedetected",
+        "lockout",
+        "lockedout",
+        "captcha",
+        "botdetected",
+        "ipblocked",
+        "ipbanned",
+        "blocklist",
+        "blacklist",
+    ]) {
+        return Some((LimitType::Security, 0.9));
+    }
+    if has(&[
+        "temporaryreducedcapacity",
+        "overload",
+        "serverbusy",
+        "loadshed",
+        "shedding",
+        "insufficientcapacity",
+        "capacityexceeded",
+        "atcapacity",
+        "memorypressure",
+    ]) || !strict && (word == "memory" || word == "cpu")
+    {
+        return Some((LimitType::Overload, 0.9));
+    }
+    if has(&[
+        "concurren",
+        "inflight",
+        "toomanyconnections",
+        "connectionlimit",
+        "locktimeout",
+        "simultaneous",
+        "parallelrequests",
+    ]) {
+        return Some((LimitType::Concurrency, 0.9));
+    }
+    if has(&[
+        "insufficientquota",
+        "quotaexceeded",
+        "quotaexhausted",
+        "quotaexceed",
+        "overquota",
+        "dailylimit",
+        "daylimit",
+        "monthlylimit",
+        "weeklylimit",
+        "usagelimit",
+        "spendlimit",
+        "creditlimit",
+        "creditbalance",
+        "planlimit",
+        "billinghardlimit",
+        "requestlimitexceeded24",
+        "outofcredits",
+    ]) {
+        return Some((LimitType::Quota, 0.9));
+    }
+    if has(&[
+        "ratelimit",
+        "ratelimited",
+        "toomanyrequests",
+        "throttl",
+        "slowdown",
+        "requestratetoolarge",
+        "rateexceeded",
+        "requestlimit",
+        "requeststoofrequent",
+    ]) || !strict && word.contains("limitexceeded")
+    {
+        return Some((LimitType::Rate, 0.9));
+    }
+    None
+}
+
+/// Seconds in a day.
+const DAY_S: u64 = 86_400;
+
+fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
+    if facts.status < 400 && !facts.says("\"errors\"") && facts.response.error_code.is_none() {
+        return;
+    }
+    codes(facts, sheet);
+    windows(facts, sheet);
+}
+
+/// Codes in the body and the one the client took from it.
+fn codes(facts: &Facts<'_>, sheet: &mut Sheet) {
+    // Below 500 a code may speak of anything that was refused; the statuses here carry limits.
+    let may_be_limit = is_limit_status(facts.status)
+        || matches!(facts.status, 400 | 403 | 402 | 500 | 503)
+        || facts.status < 400;
+    if !may_be_limit {
+        return;
+    }
+    let strict = !is_limit_status(facts.status) && facts.status != 503;
+    let client = facts.response.error_code.as_deref().map(|code| ("error_code", code));
+    let body = facts.json().filter(|f| f.is_text && is_code_key(f.key)).map(|f| (f.key, f.value));
+    for (key, code) in client.into_iter().chain(body.take(24)) {
+        let Some((kind, chance)) = kind_of_code(code, strict) else { continue };
+        let seen = format!("{key}: {}", super::facts::start_of(code, 80));
+        sheet.add(Claim::of_limit(&LT_1, kind, chance, seen));
+    }
+}
+
+/// Windows of a day or more, and waits of more than an hour, are allowances and not rates.
+fn windows(facts: &Facts<'_>, sheet: &mut Sheet) {
+    if !is_limit_status(facts.status) && !matches!(facts.status, 403 | 503) {
+        return;
+    }
+    for (name, value) in facts.response.headers.iter() {
+        let limiter = name.contains("ratelimit") || name.contains("rate-limit");
+        if !limiter {
+            continue;
+        }
+        let period = ["-day", "-month", "-year", "-daily", "-monthly"];
+        let spent = name.contains("remaining") && value.trim().parse::<f64>() == Ok(0.0);
+        if spent && period.iter().any(|p| name.contains(p)) {
+            let seen = format!("{name}: {value}");
+            sheet
+                .add(Claim::of_limit(&LT_2, LimitType::Quota, 0.9, seen).unit(LimitUnit::Requests));
+        } else if name == "ratelimit" || name == "ratelimit-policy" {
+            policy_windows(facts, sheet);
+        }
+        if name.contains("-tokens") && spent {
+            let seen = format!("{name}: {value}");
+            sheet.add(Claim::of_limit(&LT_3, LimitType::Rate, 0.7, seen).unit(LimitUnit::Tokens));
+        } else if name.contains("-requests") && spent {
+            let seen = format!("{name}: {value}");
+            sheet.add(Claim::of_limit(&LT_3, LimitType::Rate, 0.7, seen).unit(LimitUnit::Requests));
+        }
+    }
+}
+
+/// A named policy of `RateLimit-Policy` whose allowance is spent and whose window is a day or more,
+/// or that counts requests in flight.
+fn policy_windows(facts: &Facts<'_>, sheet: &mut Sheet) {
+    let (Some(policy), limits) = (facts.get("ratelimit-policy"), facts.get("ratelimit")) else {
+        return;
+    };
+    let items: Vec<&str> = policy.split(',').map(str::trim).collect();
+    let param = |item: &str, name: &str| -> Option<u64> {
+        item.split(';').skip(1).find_map(|p| {
+            let (n, v) = p.trim().split_once('=')?;
+            (n.trim() == name).then(|| v.trim().parse().ok())?
+        })
+    };
+    let spent = |name: &str| {
+        limits.is_some_and(|l| {
+            l.split(',').any(|item| {
+                item.split(';').next().map(str::trim) == Some(name) && param(item, "r") == Some(0)
+            })
+        })
+    };
+    for item in &items {
+        let name = item.split(';').next().map(str::trim).unwrap_or_default();
+        if items.len() > 1 && !spent(name) {
+            continue;
+        }
+        if contains_ci(item, "qu=\"concurrent-requests\"") {
+            sheet.add(Claim::of_limit(&LT_2, LimitType::Concurrency, 0.95, *item));
+        } else if param(item, "w").is_some_and(|w| w >= DAY_S) {
+            sheet.add(Claim::of_limit(&LT_2, LimitType::Quota, 0.9, *item));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_codes_tell_their_kind() {
+        let table = [
+            ("https://example.com/problems/quota-exceeded", LimitType::Quota),
+            ("urn:ietf:params:http-problem-types:temporary-reduced-capacity", LimitType::Overload),
+            ("abnormal-usage-detected", LimitType::Security),
+            ("TooManyRequestsException", LimitType::Rate),
+            ("rate_limit_exceeded", LimitType::Rate),
+            ("endpoint-concurrency", LimitType::Concurrency),
+            ("insufficient_quota", LimitType::Quota),
+            ("overloaded_error", LimitType::Overload),
+        ];
+        for (code, kind) in table {
+            assert_eq!(kind_of_code(code, false).map(|(k, _)| k), Some(kind), "{code}");
+        }
+        for code in ["invalid_request", "not_found", "Too many cooks spoil the broth here"] {
+            assert_eq!(kind_of_code(code, false), None, "{code}");
+        }
+    }
+}
