@@ -5,6 +5,8 @@ use super::claim::{Claim, LimitHint, Rule, Sheet, Signature};
 use super::facts::{Facts, contains_ci};
 use super::walk::Answer;
 use super::{LimitType, LimitUnit, Responder, Says};
+use crate::domain::retry_after::{Flag, Reading};
+use crate::domain::time::{HOUR_MS, Millis};
 
 const RFC_6585: &str = "https://www.rfc-editor.org/rfc/rfc6585#section-4";
 const PROBLEM_TYPES: &str =
@@ -13,10 +15,11 @@ const PROBLEM_TYPES: &str =
 static LT_1: Rule = Rule::new("LT-1", PROBLEM_TYPES);
 static LT_2: Rule = Rule::new("LT-2", PROBLEM_TYPES);
 static LT_3: Rule = Rule::new("LT-3", RFC_6585);
+static LT_4: Rule = Rule::new("LT-4", RFC_6585);
 
 /// Kinds of limit that a response tells by codes, windows or words that no single product owns.
 pub(crate) static SIGNATURE: Signature =
-    Signature { id: "limit-words", rules: &[&LT_1, &LT_2, &LT_3], look };
+    Signature { id: "limit-words", rules: &[&LT_1, &LT_2, &LT_3, &LT_4], look };
 
 /// The kind of limit of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -283,6 +286,29 @@ fn windows(facts: &Facts<'_>, sheet: &mut Sheet) {
             sheet.add(Claim::of_limit(&LT_3, LimitType::Rate, 0.7, seen).unit(LimitUnit::Requests));
         }
     }
+}
+
+/// A wait of more than an hour is that of an allowance (gateways.md 3.6), where it can be believed.
+pub(crate) fn long_wait(facts: &Facts<'_>, reading: &Reading, sheet: &mut Sheet) {
+    let doubtful = [Flag::MsSuspect, Flag::Cached, Flag::Overflow, Flag::ClockSkew];
+    let Some(wait) = reading.lenient_delay else { return };
+    if wait > Millis(HOUR_MS)
+        && is_limit_status(facts.status)
+        && !doubtful.iter().any(|flag| reading.has(*flag))
+        && !milliseconds_nearby(facts)
+    {
+        let seen = format!("a wait of {} s", wait.as_secs_f64());
+        sheet.add(Claim::of_limit(&LT_4, LimitType::Quota, 0.86, seen));
+    }
+}
+
+/// Whether the answer writes moments or waits in milliseconds elsewhere: then a large number of
+/// seconds is more likely milliseconds too.
+fn milliseconds_nearby(facts: &Facts<'_>) -> bool {
+    let epoch_ms =
+        |v: &str| v.len() >= 12 && v.len() <= 14 && v.bytes().all(|b| b.is_ascii_digit());
+    facts.response.headers.iter().any(|(n, v)| n.ends_with("-reset") && epoch_ms(v))
+        || facts.json().any(|f| f.key.ends_with("_ms") || f.key.ends_with("Ms"))
 }
 
 /// A named policy of `RateLimit-Policy` whose allowance is spent and whose window is a day or more,

@@ -8,7 +8,9 @@ use super::{
     registry,
 };
 use crate::domain::response::Response;
+use crate::domain::retry_after::{self, Reading};
 use crate::domain::stored::VerdictSummary;
+use crate::domain::time::Millis;
 
 /// Chance that the application answered where a response is an ordinary success and no cache
 /// speaks up.
@@ -23,18 +25,20 @@ pub fn classify(response: &Response) -> Verdict {
     if is_plain_success(&facts) {
         return plain(&facts, Responder::Origin, SERVED_CHANCE, Tri::Yes);
     }
+    let reading = retry_after::read(&response.headers, response.observed_at);
     let mut sheet = Sheet::default();
     for signature in registry::all() {
         (signature.look)(&facts, &mut sheet);
     }
+    limits::long_wait(&facts, &reading, &mut sheet);
     claimed_layer(&facts, &mut sheet);
     let answer = walk::walk(&sheet, outermost(&facts), &response.path);
-    compose(&facts, &sheet, answer)
+    compose(&facts, &sheet, &reading, answer)
 }
 
 /// The part of a verdict that is stored beside an attempt.
 pub fn summary(response: &Response, verdict: &Verdict) -> VerdictSummary {
-    let _ = response;
+    let reading = retry_after::read(&response.headers, response.observed_at);
     VerdictSummary {
         returned_by: verdict.returned_by,
         layer: verdict.layer,
@@ -43,9 +47,9 @@ pub fn summary(response: &Response, verdict: &Verdict) -> VerdictSummary {
         limited: verdict.limited,
         limit_type: verdict.limit_type,
         reached_origin: verdict.reached_origin,
-        promised_ms: None,
-        promised_by_date: false,
-        clock_skew_ms: None,
+        promised_ms: reading.remaining.map(|wait| wait.0),
+        promised_by_date: reading.by_date,
+        clock_skew_ms: reading.clock_skew.map(|skew| skew.0),
     }
 }
 
@@ -65,6 +69,8 @@ fn is_plain_success(facts: &Facts<'_>) -> bool {
 
 /// A verdict without evidence.
 fn plain(facts: &Facts<'_>, responder: Responder, chance: f64, reached: Tri) -> Verdict {
+    let response = facts.response;
+    let reading = retry_after::read(&response.headers, response.observed_at);
     let answer = Answer {
         responder,
         chance,
@@ -72,7 +78,7 @@ fn plain(facts: &Facts<'_>, responder: Responder, chance: f64, reached: Tri) -> 
         hops: facts.response.path.clone(),
         conflicts: Vec::new(),
     };
-    let mut verdict = compose(facts, &Sheet::default(), answer);
+    let mut verdict = compose(facts, &Sheet::default(), &reading, answer);
     verdict.reached_origin = reached;
     verdict.collect_next = None;
     verdict
@@ -147,7 +153,7 @@ fn reached_origin(sheet: &Sheet, answer: &Answer) -> Tri {
     }
 }
 
-fn compose(facts: &Facts<'_>, sheet: &Sheet, answer: Answer) -> Verdict {
+fn compose(facts: &Facts<'_>, sheet: &Sheet, reading: &Reading, answer: Answer) -> Verdict {
     let limit = limits::decide(facts.status, sheet, &answer);
     let outcome = walk::certainty(answer.responder, answer.chance);
     let reached = reached_origin(sheet, &answer);
@@ -174,10 +180,10 @@ fn compose(facts: &Facts<'_>, sheet: &Sheet, answer: Answer) -> Verdict {
         reached_origin: reached,
         provider: provider(facts, sheet),
         cached_of: limit.cached_of.filter(|kind| *kind != LimitType::Unknown),
-        retry_after_seconds: None,
-        retry_after_remaining_seconds: None,
-        retry_after_lenient_seconds: None,
-        retry_after_flags: Vec::new(),
+        retry_after_seconds: reading.strict_delay.map(Millis::as_secs_f64),
+        retry_after_remaining_seconds: reading.remaining.map(Millis::as_secs_f64),
+        retry_after_lenient_seconds: reading.lenient_delay.map(Millis::as_secs_f64),
+        retry_after_flags: reading.flags.iter().map(|flag| flag.as_str().to_owned()).collect(),
         evidence,
         against,
         conflicts: answer.conflicts,
