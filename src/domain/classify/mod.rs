@@ -335,30 +335,3 @@ pub struct Verdict {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub hidden_retries: Option<u32>,
 }
-
-/// Judges one response. Without a signature that knows it the answer is `unknown`.
-pub fn classify(response: &super::response::Response) -> Verdict {
-    Verdict {
-        returned_by: Responder::Unknown,
-        layer: Layer::Unknown,
-        confidence: 0.0,
-        outcome: Certainty::Unknown,
-        limited: response.status == Some(429),
-        limit_type: LimitType::Unknown,
-        limit_type_confidence: 0.0,
-        limit_unit: LimitUnit::Unknown,
-        reached_origin: Tri::Unknown,
-        provider: response.provider.clone(),
-        cached_of: None,
-        retry_after_seconds: None,
-        retry_after_remaining_seconds: None,
-        retry_after_lenient_seconds: None,
-        retry_after_flags: Vec::new(),
-        evidence: Vec::new(),
-        against: Vec::new(),
-        conflicts: Vec::new(),
-        hops: Vec::new(),
-        collect_next: None,
-        hidden_retries: None,
-    }
-}
