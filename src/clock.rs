@@ -1,1 +1,70 @@
-//! The one reader of the wall clock.
+//! The one reader of the wall clock. Everything else takes `now` as a value or asks a [`Clock`].
+
+use crate::domain::time::{Millis, UnixMillis};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Says what time it is.
+pub trait Clock: std::fmt::Debug + Send + Sync {
+    /// The present moment.
+    fn now(&self) -> UnixMillis;
+}
+
+/// The machine's own clock.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "the one place that reads the wall clock")]
+    fn now(&self) -> UnixMillis {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        UnixMillis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
+/// A clock that stands still until it is told to move; for tests and for data made from a recipe.
+#[derive(Debug, Default)]
+pub struct ManualClock(AtomicI64);
+
+impl ManualClock {
+    /// A clock that stands at `now`.
+    pub fn at(now: UnixMillis) -> Self {
+        Self(AtomicI64::new(now.0))
+    }
+
+    /// Puts it to `now`.
+    pub fn set(&self, now: UnixMillis) {
+        self.0.store(now.0, Ordering::SeqCst);
+    }
+
+    /// Moves it forward, or back where `by` is negative.
+    pub fn advance(&self, by: Millis) {
+        self.0.fetch_add(by.0, Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> UnixMillis {
+        UnixMillis(self.0.load(Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manual_clock_moves_only_when_told() {
+        let clock = ManualClock::at(UnixMillis(1_000));
+        assert_eq!(clock.now(), UnixMillis(1_000));
+        clock.advance(Millis(500));
+        assert_eq!(clock.now(), UnixMillis(1_500));
+        clock.set(UnixMillis(7));
+        assert_eq!(clock.now(), UnixMillis(7));
+    }
+
+    #[test]
+    fn the_system_clock_is_past_the_day_this_was_written() {
+        assert!(SystemClock.now() > UnixMillis::parse_rfc3339("2025-01-01T00:00:00Z").unwrap());
+    }
+}
