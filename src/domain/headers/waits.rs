@@ -1,0 +1,107 @@
+//! Fields that state a wait, or whether to retry at all.
+
+use super::entry::{Entry, Family};
+use super::{FieldKind as Kind, FieldUnit as Unit};
+
+pub(super) const FAMILY: Family = Family {
+    title: "Waits and retry hints",
+    note: "`retry-after` itself (RFC 9110: whole seconds or a date) has a reader of its own.",
+    entries: &[
+        Entry {
+            name: "retry-after-ms",
+            owner: "openai",
+            kind: Kind::Wait,
+            unit: Unit::Milliseconds,
+            meaning: "How long to wait; read by OpenAI-style and Azure SDKs before `retry-after`.",
+            source: "openai/openai-python src/openai/_base_client.py",
+        },
+        Entry {
+            name: "x-ms-retry-after-ms",
+            owner: "azure",
+            kind: Kind::Wait,
+            unit: Unit::Milliseconds,
+            meaning: "How long to wait; sent by Azure data services.",
+            source: "learn.microsoft.com/rest/api/cosmos-db/common-cosmosdb-rest-response-headers",
+        },
+        Entry {
+            name: "x-amz-retry-after",
+            owner: "aws",
+            kind: Kind::Wait,
+            unit: Unit::Milliseconds,
+            meaning: "A hint that AWS SDKs keep between their own backoff and 5 seconds more.",
+            source: "smithy-lang/smithy-rs",
+        },
+        Entry {
+            name: "x-retry-in",
+            owner: "traefik",
+            kind: Kind::Wait,
+            unit: Unit::Duration,
+            meaning: "How long to wait, as Go prints a duration.",
+            source: "traefik/traefik pkg/middlewares/ratelimiter/rate_limiter.go",
+        },
+        Entry {
+            name: "retry-after-<throttler>",
+            owner: "nestjs-throttler",
+            kind: Kind::Wait,
+            unit: Unit::Seconds,
+            meaning: "How long to wait for the named throttler.",
+            source: "nestjs/throttler src/throttler.guard.ts",
+        },
+        Entry {
+            name: "x-ratelimit-after",
+            owner: "tower-governor",
+            kind: Kind::Wait,
+            unit: Unit::Seconds,
+            meaning: "How long to wait; tower_governor and actix-governor.",
+            source: "benwis/tower-governor src/errors.rs",
+        },
+        Entry {
+            name: "x-ratelimit-reset-after",
+            owner: "discord",
+            kind: Kind::Wait,
+            unit: Unit::Seconds,
+            meaning: "Time to the reset of the bucket, with decimals.",
+            source: "docs.discord.com/developers/topics/rate-limits",
+        },
+        Entry {
+            name: "x-ratelimit-retry-after",
+            owner: "symfony",
+            kind: Kind::Wait,
+            unit: Unit::Unknown,
+            meaning: "A moment in seconds since 1970 at some services, seconds to wait at others.",
+            source: "symfony.com/doc/current/rate_limiter.html",
+        },
+        Entry {
+            name: "x-ai-ratelimit-retry-after",
+            owner: "kong",
+            kind: Kind::Wait,
+            unit: Unit::Seconds,
+            meaning: "How long to wait for the fullest of the token limits.",
+            source: "developer.konghq.com/plugins/ai-rate-limiting-advanced",
+        },
+        Entry {
+            name: "x-ai-ratelimit-retry-after-<period>-<provider>",
+            owner: "kong",
+            kind: Kind::Wait,
+            unit: Unit::Seconds,
+            meaning: "How long to wait for the token limit of this window and model provider.",
+            source: "developer.konghq.com/plugins/ai-rate-limiting-advanced",
+        },
+        Entry {
+            name: "x-should-retry",
+            owner: "openai",
+            kind: Kind::Retryable,
+            unit: Unit::Text,
+            meaning: "`true` or `false`: whether the SDK shall retry, whatever the status.",
+            source: "openai/openai-python src/openai/_base_client.py",
+        },
+        Entry {
+            name: "stripe-should-retry",
+            owner: "stripe",
+            kind: Kind::Retryable,
+            unit: Unit::Text,
+            meaning: "`true` or `false`: whether the SDK shall retry, whatever the status.",
+            source: "stripe/stripe-node src/RequestSender.ts",
+        },
+    ],
+};
