@@ -1305,7 +1305,7 @@ mod tests {
             observed in any::<Option<i64>>(),
         ) {
             let mut fields = HeaderFields::new();
-            for value in lines.iter() { fields.push("retry-after", value); }
+            for value in &lines { fields.push("retry-after", value); }
             if let Some(date) = date { fields.push("date", &date); }
             if let Some(age) = age { fields.push("age", &age); }
             let _ = read(&fields, observed.map(UnixMillis));

@@ -99,36 +99,40 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn captured(
+    const fn captured(
         period: Option<&'static str>,
         name: Option<&'static str>,
-    ) -> Option<Captured<'static>> {
-        Some(Captured { period, name })
+    ) -> Captured<'static> {
+        Captured { period, name }
     }
 
     #[test]
     fn brackets_take_a_period_or_a_name() {
         for (pattern, name, expected) in [
-            ("retry-after-ms", "retry-after-ms", captured(None, None)),
+            ("retry-after-ms", "retry-after-ms", Some(captured(None, None))),
             ("retry-after-ms", "retry-after-m", None),
-            ("retry-after-<throttler>", "retry-after-login", captured(None, Some("login"))),
+            ("retry-after-<throttler>", "retry-after-login", Some(captured(None, Some("login")))),
             ("retry-after-<throttler>", "retry-after-", None),
-            ("x-ratelimit-limit-<period>", "x-ratelimit-limit-hour", captured(Some("hour"), None)),
+            (
+                "x-ratelimit-limit-<period>",
+                "x-ratelimit-limit-hour",
+                Some(captured(Some("hour"), None)),
+            ),
             ("x-ratelimit-limit-<period>", "x-ratelimit-limit-hours", None),
             (
                 "x-ratelimit-limit-<quota>-<period>",
                 "x-ratelimit-limit-sms-out-day",
-                captured(Some("day"), Some("sms-out")),
+                Some(captured(Some("day"), Some("sms-out"))),
             ),
             (
                 "anthropic-ratelimit-<bucket>-reset",
                 "anthropic-ratelimit-input-tokens-reset",
-                captured(None, Some("input-tokens")),
+                Some(captured(None, Some("input-tokens"))),
             ),
             (
                 "x-ai-ratelimit-limit-<period>-<provider>",
                 "x-ai-ratelimit-limit-minute-example",
-                captured(Some("minute"), Some("example")),
+                Some(captured(Some("minute"), Some("example"))),
             ),
         ] {
             assert_eq!(matches(pattern, name), expected, "{pattern} {name}");

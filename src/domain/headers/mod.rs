@@ -268,7 +268,9 @@ impl Reader<'_> {
             let basis = chosen.map_or(Basis::None, |(_, basis)| basis);
             if let Some(mut fields) = structured::limit_with_policies(name, value, owner, basis) {
                 if owner == Some("ietf") {
-                    fields.iter_mut().for_each(|field| self.add_standing(field));
+                    for field in &mut fields {
+                        self.add_standing(field);
+                    }
                 }
                 return fields;
             }
@@ -341,13 +343,12 @@ impl Reader<'_> {
     }
 
     fn add_time(&self, field: &mut LimitField, unit: FieldUnit) {
-        match measure::time(unit, &field.raw, self.arrival) {
-            Some(measured) => set_time(field, measured),
-            None => {
-                field.unit = FieldUnit::Unknown;
-                field.note =
-                    Some(format!("documented as {unit}, which this value is not; unit unknown"));
-            }
+        if let Some(measured) = measure::time(unit, &field.raw, self.arrival) {
+            set_time(field, measured);
+        } else {
+            field.unit = FieldUnit::Unknown;
+            field.note =
+                Some(format!("documented as {unit}, which this value is not; unit unknown"));
         }
     }
 
