@@ -1,0 +1,39 @@
+# Every check of this project. `make test` is what CI runs; nothing there can't be run at home.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+CARGO ?= cargo
+
+.PHONY: help check test test-fast test-long test-browser demo screenshots packages
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
+
+packages: ## Install what the tests need (PostgreSQL, Chromium, Node.js) through the package manager
+	@scripts/install-packages build postgres browser python
+
+check: ## Format, lints and documentation, warnings denied
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items --quiet
+
+test: packages check ## Everything: both databases, the binary, the browser
+	scripts/with-postgres $(CARGO) test --locked
+	$(MAKE) --no-print-directory test-browser
+
+test-fast: ## The tests that need neither PostgreSQL nor a browser
+	RETRYLENS_TEST_NO_POSTGRES=1 $(CARGO) test --locked
+
+test-browser: ## Every page in headless Chromium: axe-core, console, foreign requests, narrow screens
+	$(CARGO) build --locked
+	scripts/browser-check target/debug/retrylens
+
+test-long: packages ## The million-event load and other long runs, in release
+	scripts/with-postgres $(CARGO) test --locked --release -- --ignored --nocapture
+
+demo: ## Serve an incident with a known cause
+	$(CARGO) run --release -- demo
+
+screenshots: packages ## Make the README's pictures anew, from the demo
+	$(CARGO) build --locked
+	scripts/browser-check target/debug/retrylens --screenshots docs/screenshots
