@@ -9,8 +9,8 @@ CARGO ?= cargo
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
 
-packages: ## Install what the tests need (PostgreSQL, Chromium, Node.js) through the package manager
-	@scripts/install-packages build postgres browser python
+packages: ## Install what the tests need (PostgreSQL, Chromium, Node.js, gateways) through the package manager
+	@scripts/install-packages build postgres browser gateways
 
 check: ## Format, lints and documentation, warnings denied
 	$(CARGO) fmt --check
