@@ -1,0 +1,168 @@
+//! How one value of JSON becomes a checked value.
+
+use serde::de::{Deserialize, Deserializer, Visitor};
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use std::borrow::Cow;
+use std::fmt;
+
+/// A key of a JSON object. One that is no valid Unicode is read as well, and matches nothing.
+pub(super) struct Key<'a>(Cow<'a, str>);
+
+impl Key<'_> {
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.0 == name
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Key<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl<'de> Visitor<'de> for Text {
+            type Value = Key<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_borrowed_bytes<E>(self, bytes: &'de [u8]) -> Result<Key<'de>, E> {
+                Ok(Key(String::from_utf8_lossy(bytes)))
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(String::from_utf8_lossy(bytes).into_owned())))
+            }
+
+            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Borrowed(text)))
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Key<'de>, E> {
+                Ok(Key(Cow::Owned(text.to_owned())))
+            }
+        }
+
+        // As bytes, a lone surrogate in a key is no error.
+        deserializer.deserialize_bytes(Text)
+    }
+}
+
+/// What kind of JSON value it is, in words.
+pub(super) fn describe(raw: &RawValue) -> &'static str {
+    match raw.get().bytes().next() {
+        Some(b'"') => "a text",
+        Some(b'{') => "an object",
+        Some(b'[') => "a list",
+        Some(b't' | b'f') => "true or false",
+        Some(b'n') => "null",
+        _ => "a number",
+    }
+}
+
+pub(super) fn is_null(raw: &RawValue) -> bool {
+    raw.get() == "null"
+}
+
+/// The text of a JSON string, or a number as it was written; else what was found instead.
+pub(super) fn text_of(raw: &RawValue) -> Result<Cow<'_, str>, &'static str> {
+    let json = raw.get();
+    if let Some(inner) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        if !inner.contains('\\') {
+            return Ok(Cow::Borrowed(inner));
+        }
+        return serde_json::from_str::<String>(json)
+            .map(Cow::Owned)
+            .map_err(|_| "a text with half a surrogate pair");
+    }
+    match describe(raw) {
+        "a number" => Ok(Cow::Borrowed(json)),
+        other => Err(other),
+    }
+}
+
+/// A whole number; one written with a fraction of zero counts. `Err` says what was found instead.
+pub(super) fn integer_of(raw: &RawValue) -> Result<i64, &'static str> {
+    let number = number_of(raw)?;
+    if number.fract() != 0.0 {
+        return Err("a number with a fraction");
+    }
+    whole(raw, number)
+}
+
+/// A number of milliseconds, rounded to whole ones.
+pub(super) fn rounded_of(raw: &RawValue) -> Result<i64, &'static str> {
+    let number = number_of(raw)?;
+    whole(raw, number.round())
+}
+
+fn number_of(raw: &RawValue) -> Result<f64, &'static str> {
+    if describe(raw) != "a number" {
+        return Err(describe(raw));
+    }
+    raw.get().parse::<f64>().ok().filter(|n| n.is_finite()).ok_or("a number beyond all bounds")
+}
+
+fn whole(raw: &RawValue, number: f64) -> Result<i64, &'static str> {
+    if let Ok(exact) = raw.get().parse::<i64>() {
+        return Ok(exact);
+    }
+    // Up to 2^53 a float holds whole numbers exactly; no field goes beyond.
+    #[expect(clippy::cast_possible_truncation, reason = "the bounds are checked in the condition")]
+    if number.abs() <= 9_007_199_254_740_992.0 {
+        return Ok(number as i64);
+    }
+    Err("a number beyond all bounds")
+}
+
+/// Without white space at its ends; control characters become U+FFFD, since PostgreSQL's `text`
+/// holds no NUL and the others would only confuse a page or a log.
+pub(super) fn clean(text: &str) -> Cow<'_, str> {
+    replace_control(text.trim(), |_| false)
+}
+
+/// The same for a body, which keeps its line breaks, tabs and outer space.
+pub(super) fn clean_body(text: &str) -> Cow<'_, str> {
+    replace_control(text, |c| matches!(c, '\n' | '\r' | '\t'))
+}
+
+fn replace_control(text: &str, keeps: fn(char) -> bool) -> Cow<'_, str> {
+    let is_bad = |c: char| c.is_control() && !keeps(c);
+    if text.contains(is_bad) {
+        Cow::Owned(text.replace(is_bad, "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Cuts `text` to at most `cap` bytes, `…` at the end included, between characters. Says whether
+/// it was cut.
+pub(super) fn shorten(mut text: String, cap: usize) -> (String, bool) {
+    if text.len() <= cap {
+        return (text, false);
+    }
+    text.truncate(text.floor_char_boundary(cap.saturating_sub('…'.len_utf8())));
+    text.push('…');
+    (text, true)
+}
+
+/// The longest id that is kept as it is, in bytes.
+const MAX_ID: usize = 200;
+/// How much of a longer one stays readable.
+const ID_HEAD: usize = 96;
+
+/// Cuts an id so that different ones stay different: its beginning, `~`, and half its SHA-256.
+pub(super) fn shorten_id(mut text: String) -> (String, bool) {
+    if text.len() <= MAX_ID {
+        return (text, false);
+    }
+    let digest = hex::encode(Sha256::digest(text.as_bytes()));
+    text.truncate(text.floor_char_boundary(ID_HEAD));
+    text.push('~');
+    text.extend(digest.chars().take(32));
+    (text, true)
+}

@@ -1,0 +1,590 @@
+//! From one JSON object to an [`Event`], field by field.
+//!
+//! What makes an event wrong (a missing field, a wrong type, a number out of range, an unknown
+//! word) rejects it. What is only too long is cut and counted: losing the tail of a text costs less
+//! than losing the attempt.
+
+use super::fields::{self, Key, describe, is_null};
+use super::{DecodeOptions, Decoded, RawKeys, Reject, upstream};
+use crate::domain::classify;
+use crate::domain::event::{Event, Vantage};
+use crate::domain::key_hash::looks_hashed;
+use crate::domain::time::{DAY_MS, UnixMillis};
+use crate::domain::{headers, redact};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// The most that is kept of a body, in bytes (DESIGN 14).
+const MAX_BODY_SAMPLE: usize = 2048;
+/// The most header fields that are kept of one event, and of one field's value in bytes.
+const MAX_HEADERS: usize = 64;
+const MAX_HEADER_VALUE: usize = 1024;
+const MAX_HEADER_NAME: usize = 64;
+/// Text beyond this is cut before anything looks at it, in bytes; more than any field keeps.
+const MAX_LOOKED_AT: usize = 32 * 1024;
+/// The longest duration, time limit or wait that is taken: a year and a day, in milliseconds.
+const MAX_MS: i64 = 366 * DAY_MS;
+/// The most attempts that one event may stand for.
+const MAX_COUNT: i64 = 100_000_000;
+/// The highest number of an attempt.
+const MAX_ATTEMPT: i64 = 1_000_000;
+/// 2000-01-01 and 2100-01-01: no client was there before, and days are tables.
+const FIRST_MOMENT: UnixMillis = UnixMillis(946_684_800_000);
+const LAST_MOMENT: UnixMillis = UnixMillis(4_102_444_800_000);
+
+/// Defines the fields of an item once: their names, and a slot for what was sent in each.
+macro_rules! fields {
+    ($($name:ident),+ $(,)?) => {
+        /// The names of every field of a native event.
+        pub const FIELDS: &[&str] = &[$(stringify!($name)),+];
+
+        /// What was sent, not looked into yet.
+        #[derive(Default)]
+        struct Slots<'a> {
+            $($name: Option<&'a RawValue>,)+
+            unknown: u64,
+            twice: Option<&'static str>,
+        }
+
+        impl<'a> Slots<'a> {
+            fn slot(&mut self, key: &str) -> Option<(&'static str, &mut Option<&'a RawValue>)> {
+                match key {
+                    $(stringify!($name) => Some((stringify!($name), &mut self.$name)),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+fields! {
+    event_id, operation_id, attempt, occurred_at, duration_ms, vantage, service, environment,
+    instance, retry_layer, priority, method, host, url, route, status, error, retry_after,
+    computed_delay_ms, delay_source, request_id, ray_id, layer, key_hash, key_kind,
+    idempotency_key_hash, body_hash, client_address_hash, account_hash, outcome, attempts_max,
+    timeout_ms, deadline_ms, headers, content_type, error_code, body_sample, trace_id, span_id,
+    count,
+}
+
+impl<'de> Deserialize<'de> for Slots<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Slots<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut slots = Slots::default();
+                while let Some(key) = map.next_key::<Key<'de>>()? {
+                    let Some((name, slot)) = slots.slot(key.as_str()) else {
+                        map.next_value::<IgnoredAny>()?;
+                        slots.unknown += 1;
+                        continue;
+                    };
+                    let value = map.next_value::<&'de RawValue>()?;
+                    if slot.replace(value).is_some() {
+                        slots.twice.get_or_insert(name);
+                    }
+                }
+                Ok(slots)
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// What is wrong with an item.
+struct Fault {
+    field: &'static str,
+    error: String,
+}
+
+fn fault<T>(field: &'static str, error: impl Into<String>) -> Result<T, Fault> {
+    Err(Fault { field, error: error.into() })
+}
+
+/// Reads the JSON text of one item, which is valid JSON, into `decoded`.
+pub(super) fn decode(index: usize, json: &str, options: &DecodeOptions<'_>, decoded: &mut Decoded) {
+    let reject = |event_id, field: Option<&str>, error| Reject {
+        index,
+        event_id,
+        field: field.map(str::to_owned),
+        error,
+    };
+    let Ok(slots) = serde_json::from_str::<Slots<'_>>(json) else {
+        let got = serde_json::from_str::<&RawValue>(json).map_or("no JSON", describe);
+        let error = format!("expected an event as a JSON object, got {got}");
+        decoded.rejects.push(reject(None, None, error));
+        return;
+    };
+    decoded.unknown_fields += slots.unknown;
+    let mut reader = Reader { options, redactions: 0, shortened: 0, dropped_headers: 0 };
+    match event(&slots, &mut reader) {
+        Ok(event) => {
+            decoded.dropped_headers += reader.dropped_headers;
+            decoded.shortened += reader.shortened;
+            decoded.redactions += u64::from(event.redactions);
+            decoded.events.push((index, event));
+        }
+        Err(Fault { field, error }) => {
+            let event_id = reader.id("event_id", slots.event_id).ok().flatten();
+            decoded.rejects.push(reject(event_id, Some(field), redact::text(&error).text));
+        }
+    }
+}
+
+fn event(slots: &Slots<'_>, reader: &mut Reader<'_>) -> Result<Event, Fault> {
+    if let Some(name) = slots.twice {
+        return fault(name, "given more than once");
+    }
+    let Some(service) = reader.id("service", slots.service)? else {
+        return fault(
+            "service",
+            "missing: expected the name of the calling service, such as \"checkout\"",
+        );
+    };
+    let (host, route) = reader.upstream(slots)?;
+    let occurred_at = reader.moment("occurred_at", slots.occurred_at)?;
+    let status = reader.status(slots.status)?;
+    let error = reader.word("error", slots.error)?;
+    if status.is_none() && error.is_none() {
+        return fault("status", "missing: expected a status code, or an error word in `error`");
+    }
+    let headers = reader.headers(slots.headers)?;
+    let header = |name: &str| headers.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+    let retry_after = reader.text("retry_after", slots.retry_after, 256)?;
+    let retry_after = retry_after.or_else(|| header("retry-after").map(str::to_owned));
+    // The ids that an answer itself carries are what a gateway's or an origin's log knows it by.
+    let request_id = match reader.id("request_id", slots.request_id)? {
+        Some(id) => Some(id),
+        None => reader.header_id(REQUEST_ID_HEADERS.iter().find_map(|name| header(name))),
+    };
+    let ray_id = match reader.id("ray_id", slots.ray_id)? {
+        Some(id) => Some(id),
+        None => reader.header_id(header("cf-ray")),
+    };
+    let mut event = Event {
+        event_id: reader.id("event_id", slots.event_id)?.unwrap_or_default(),
+        operation_id: reader.id("operation_id", slots.operation_id)?,
+        attempt: number("attempt", slots.attempt, 1..=MAX_ATTEMPT)?.unwrap_or(1),
+        occurred_at,
+        duration_ms: millis("duration_ms", slots.duration_ms)?,
+        vantage: reader.word("vantage", slots.vantage)?.unwrap_or(Vantage::Client),
+        service,
+        environment: reader.id("environment", slots.environment)?,
+        instance: reader.id("instance", slots.instance)?,
+        retry_layer: reader.word("retry_layer", slots.retry_layer)?,
+        priority: reader.text("priority", slots.priority, 64)?,
+        method: reader.method(slots.method)?,
+        host,
+        route,
+        status,
+        error,
+        retry_after,
+        computed_delay_ms: millis("computed_delay_ms", slots.computed_delay_ms)?,
+        delay_source: reader.text("delay_source", slots.delay_source, 64)?,
+        request_id,
+        ray_id,
+        layer: reader.word("layer", slots.layer)?,
+        key_hash: reader.hash("key_hash", slots.key_hash)?,
+        key_kind: reader.text("key_kind", slots.key_kind, 64)?,
+        idempotency_key_hash: reader.hash("idempotency_key_hash", slots.idempotency_key_hash)?,
+        body_hash: reader.hash("body_hash", slots.body_hash)?,
+        client_address_hash: reader.hash("client_address_hash", slots.client_address_hash)?,
+        account_hash: reader.hash("account_hash", slots.account_hash)?,
+        outcome: reader.word("outcome", slots.outcome)?,
+        attempts_max: number("attempts_max", slots.attempts_max, 1..=MAX_ATTEMPT)?,
+        timeout_ms: millis("timeout_ms", slots.timeout_ms)?,
+        deadline_ms: millis("deadline_ms", slots.deadline_ms)?,
+        headers,
+        content_type: reader.text("content_type", slots.content_type, 128)?,
+        error_code: reader.text("error_code", slots.error_code, 128)?,
+        body_sample: reader.body("body_sample", slots.body_sample)?,
+        trace_id: reader.id("trace_id", slots.trace_id)?,
+        span_id: reader.id("span_id", slots.span_id)?,
+        count: number("count", slots.count, 1..=MAX_COUNT)?.unwrap_or(1),
+        redactions: 0,
+    };
+    // A body is kept for limited or failed attempts only; a limit may come with status 200.
+    if event.body_sample.is_some()
+        && event.is_success()
+        && !classify::classify(&event.response()).limited
+    {
+        event.body_sample = None;
+    }
+    event.redactions = reader.redactions;
+    if event.event_id.is_empty() {
+        event.event_id = derived_id(&event);
+    }
+    Ok(event)
+}
+
+/// A whole number within `range`.
+fn number<T: TryFrom<i64>>(
+    field: &'static str,
+    raw: Option<&RawValue>,
+    range: std::ops::RangeInclusive<i64>,
+) -> Result<Option<T>, Fault> {
+    let Some(raw) = raw.filter(|raw| !is_null(raw)) else { return Ok(None) };
+    let expected = format!("expected a whole number from {} to {}", range.start(), range.end());
+    match fields::integer_of(raw) {
+        Ok(number) if !range.contains(&number) => fault(field, format!("{expected}, got {number}")),
+        Ok(number) => T::try_from(number)
+            .map(Some)
+            .or_else(|_| fault(field, format!("{expected}, got {number}"))),
+        Err(got) => fault(field, format!("{expected}, got {got}")),
+    }
+}
+
+/// A length of time; fractions are rounded.
+fn millis(field: &'static str, raw: Option<&RawValue>) -> Result<Option<i64>, Fault> {
+    let Some(raw) = raw.filter(|raw| !is_null(raw)) else { return Ok(None) };
+    let expected = "expected milliseconds from 0 to a year";
+    match fields::rounded_of(raw) {
+        Ok(number) if (0..=MAX_MS).contains(&number) => Ok(Some(number)),
+        Ok(number) => fault(field, format!("{expected}, got {number}")),
+        Err(got) => fault(field, format!("{expected}, got {got}")),
+    }
+}
+
+/// Response header fields that name the request, most specific first.
+const REQUEST_ID_HEADERS: [&str; 7] = [
+    "x-request-id",
+    "request-id",
+    "x-amzn-requestid",
+    "apigw-requestid",
+    "x-github-request-id",
+    "twilio-request-id",
+    "x-kong-request-id",
+];
+
+/// The id of an event that came without one: the SHA-256 of its canonical JSON, in hexadecimal.
+/// Canonical is: after redaction, keys sorted, no white space, nothing that is absent or empty.
+pub(super) fn derived_id(event: &Event) -> String {
+    let mut sorted: BTreeMap<String, Value> = BTreeMap::new();
+    if let Ok(Value::Object(fields)) = serde_json::to_value(event) {
+        sorted.extend(fields.into_iter().filter(|(name, value)| {
+            !value.is_null()
+                && value.as_array().is_none_or(|list| !list.is_empty())
+                && !matches!(name.as_str(), "event_id" | "redactions")
+        }));
+    }
+    let mut headers: Vec<&(String, String)> = event.headers.iter().collect();
+    headers.sort_by(|a, b| a.0.cmp(&b.0));
+    if !headers.is_empty() {
+        sorted.insert("headers".to_owned(), serde_json::json!(headers));
+    }
+    let canonical = serde_json::json!(sorted).to_string();
+    hex::encode(Sha256::digest(canonical.as_bytes()))
+}
+
+/// Reads fields and counts what it had to change.
+struct Reader<'o> {
+    options: &'o DecodeOptions<'o>,
+    redactions: u32,
+    shortened: u64,
+    dropped_headers: u64,
+}
+
+impl Reader<'_> {
+    /// A text as it was sent, cleaned but neither redacted nor cut to its cap; `None` where absent,
+    /// null or blank.
+    fn raw_text(
+        &mut self,
+        field: &'static str,
+        raw: Option<&RawValue>,
+        clean: fn(&str) -> std::borrow::Cow<'_, str>,
+    ) -> Result<Option<String>, Fault> {
+        let Some(raw) = raw.filter(|raw| !is_null(raw)) else { return Ok(None) };
+        let text = match fields::text_of(raw) {
+            Ok(text) => text,
+            Err(got) => return fault(field, format!("expected a text, got {got}")),
+        };
+        let text = clean(&text);
+        if text.len() > MAX_LOOKED_AT {
+            // The last word may be half a secret, which no rule would know.
+            let head = text.get(..text.floor_char_boundary(MAX_LOOKED_AT)).unwrap_or_default();
+            let is_word = |c: char| !c.is_whitespace() && !matches!(c, ',' | ';' | '"' | '&' | '<');
+            let whole = head.trim_end_matches(is_word);
+            self.shortened += 1;
+            // One endless word is cut by itself; only its head is ever kept.
+            let kept = if whole.is_empty() { head } else { whole };
+            return Ok(Some(format!("{kept}…")));
+        }
+        Ok((!text.trim().is_empty()).then(|| text.into_owned()))
+    }
+
+    /// Free text: redacted, then cut to `cap` bytes.
+    fn text(
+        &mut self,
+        field: &'static str,
+        raw: Option<&RawValue>,
+        cap: usize,
+    ) -> Result<Option<String>, Fault> {
+        let text = self.raw_text(field, raw, fields::clean)?;
+        Ok(text.map(|text| self.redacted(&text, cap)))
+    }
+
+    fn redacted(&mut self, text: &str, cap: usize) -> String {
+        let redacted = redact::text(text);
+        self.redactions = self.redactions.saturating_add(redacted.count);
+        let (text, is_cut) = fields::shorten(redacted.text, cap);
+        self.shortened += u64::from(is_cut);
+        text
+    }
+
+    /// A text by which things are told apart: redacted as a whole, and cut so that different ones
+    /// stay different.
+    fn id(&mut self, field: &'static str, raw: Option<&RawValue>) -> Result<Option<String>, Fault> {
+        let text = self.raw_text(field, raw, fields::clean)?;
+        Ok(text.map(|text| self.stored_id(&text)))
+    }
+
+    fn stored_id(&mut self, text: &str) -> String {
+        let redacted = redact::id(text, self.options.hasher);
+        self.redactions = self.redactions.saturating_add(redacted.count);
+        let (id, is_cut) = fields::shorten_id(redacted.text);
+        self.shortened += u64::from(is_cut);
+        id
+    }
+
+    /// An id out of a header value, which is redacted already; a value with a marker is no id.
+    fn header_id(&mut self, value: Option<&str>) -> Option<String> {
+        let value = value.filter(|value| !value.is_empty() && !value.contains("[redacted:"))?;
+        Some(self.stored_id(value))
+    }
+
+    fn body(
+        &mut self,
+        field: &'static str,
+        raw: Option<&RawValue>,
+    ) -> Result<Option<String>, Fault> {
+        let text = self.raw_text(field, raw, fields::clean_body)?;
+        Ok(text.map(|text| self.redacted(&text, MAX_BODY_SAMPLE)))
+    }
+
+    /// A hash; a raw value is hashed or refused, by setting.
+    fn hash(
+        &mut self,
+        field: &'static str,
+        raw: Option<&RawValue>,
+    ) -> Result<Option<String>, Fault> {
+        let Some(text) = self.raw_text(field, raw, fields::clean)? else { return Ok(None) };
+        if looks_hashed(&text) {
+            return Ok(Some(text.to_ascii_lowercase()));
+        }
+        match self.options.raw_keys {
+            RawKeys::Refuse => fault(
+                field,
+                "expected a hash such as \"hmac-sha256:…\" with hexadecimal digits; raw values are \
+                 refused by this server's settings",
+            ),
+            RawKeys::Hash => {
+                self.redactions = self.redactions.saturating_add(1);
+                Ok(Some(self.options.hasher.hash(&text)))
+            }
+        }
+    }
+
+    /// One word of a fixed list. Case and underscores are forgiven, the one spelling is stored.
+    fn word<T: FromStr<Err: fmt::Display>>(
+        &mut self,
+        field: &'static str,
+        raw: Option<&RawValue>,
+    ) -> Result<Option<T>, Fault> {
+        let Some(text) = self.raw_text(field, raw, fields::clean)? else { return Ok(None) };
+        if redact::kind_of(&text).is_some() {
+            return fault(field, "expected one of the words of this field, got a secret");
+        }
+        match text.to_ascii_lowercase().replace('_', "-").parse() {
+            Ok(word) => Ok(Some(word)),
+            Err(error) => fault(field, error.to_string()),
+        }
+    }
+
+    fn method(&mut self, raw: Option<&RawValue>) -> Result<Option<String>, Fault> {
+        let Some(text) = self.raw_text("method", raw, fields::clean)? else { return Ok(None) };
+        if text.len() <= 20 && text.bytes().all(|b| b.is_ascii_alphabetic() || b == b'-') {
+            return Ok(Some(text.to_ascii_uppercase()));
+        }
+        fault("method", "expected an HTTP method such as \"POST\"")
+    }
+
+    /// 100 to 599, and 999, which some sites answer robots with.
+    fn status(&mut self, raw: Option<&RawValue>) -> Result<Option<u16>, Fault> {
+        let Some(status) = number::<u16>("status", raw, 0..=999)? else { return Ok(None) };
+        match status {
+            100..=599 | 999 => Ok(Some(status)),
+            other => {
+                fault("status", format!("expected a status code from 100 to 599, got {other}"))
+            }
+        }
+    }
+
+    /// RFC 3339 text, or a whole number of milliseconds since 1970.
+    fn moment(&mut self, field: &'static str, raw: Option<&RawValue>) -> Result<UnixMillis, Fault> {
+        const EXPECTED: &str = "expected a time as RFC 3339 (\"2026-11-11T07:29:00.120Z\") or as \
+                                milliseconds since 1970";
+        let Some(raw) = raw.filter(|raw| !is_null(raw)) else {
+            return fault(field, format!("missing: {EXPECTED}"));
+        };
+        let at = if raw.get().starts_with('"') {
+            let text = self.raw_text(field, Some(raw), fields::clean)?.unwrap_or_default();
+            match UnixMillis::parse_rfc3339(&text) {
+                Some(at) => at,
+                None => return fault(field, format!("{EXPECTED}, got another text")),
+            }
+        } else {
+            match fields::rounded_of(raw) {
+                Ok(number) => UnixMillis(number),
+                Err(got) => return fault(field, format!("{EXPECTED}, got {got}")),
+            }
+        };
+        if FIRST_MOMENT <= at && at < LAST_MOMENT {
+            return Ok(at);
+        }
+        let seconds = UnixMillis(at.0.saturating_mul(1000));
+        let hint = if FIRST_MOMENT <= seconds && seconds < LAST_MOMENT && raw.get().len() < 20 {
+            "; this looks like seconds"
+        } else {
+            ""
+        };
+        fault(field, format!("{EXPECTED}, between the years 2000 and 2100{hint}"))
+    }
+
+    /// Host and route; `host` and `route` win over what `url` says.
+    fn upstream(&mut self, slots: &Slots<'_>) -> Result<(String, Option<String>), Fault> {
+        const EXPECTED: &str = "expected a host name such as \"api.example.com\"";
+        let url = self.raw_text("url", slots.url, fields::clean)?;
+        let host = self.raw_text("host", slots.host, fields::clean)?;
+        let mut found = [("url", url), ("host", host)].into_iter().filter_map(|(field, text)| {
+            let text = text?;
+            Some((field, text))
+        });
+        let (first, second) = (found.next(), found.next());
+        let mut parts = Vec::with_capacity(2);
+        for (field, text) in [&first, &second].into_iter().flatten() {
+            match upstream::parse(text) {
+                Some(address) => parts.push(address),
+                None => return fault(field, format!("{EXPECTED}, got another text")),
+            }
+        }
+        // With both, the host is the last one and the path that of the first one with a path.
+        let Some(last) = parts.last() else {
+            return fault("host", format!("missing: {EXPECTED}, or a `url`"));
+        };
+        for part in &parts {
+            self.redactions = self.redactions.saturating_add(u32::from(part.had_user));
+            self.count_secrets(part.query);
+        }
+        let host = self.host(last.host);
+        let route = match self.raw_text("route", slots.route, fields::clean)? {
+            Some(route) => self.route(&route),
+            None => match parts.iter().find_map(|part| part.path) {
+                Some(path) => self.route(path),
+                None => slots.url.map(|_| "/".to_owned()),
+            },
+        };
+        Ok((host, route))
+    }
+
+    fn host(&mut self, host: &str) -> String {
+        // Before the case goes: some tokens are known by it.
+        let stored = self.stored_id(host);
+        if stored == host { host.to_lowercase() } else { stored }
+    }
+
+    /// A path or template without its query string.
+    fn route(&mut self, text: &str) -> Option<String> {
+        // Some clients put the whole address here.
+        let address = if text.contains("://") { upstream::parse(text) } else { None };
+        let (path, query) = match &address {
+            Some(address) => (address.path.unwrap_or("/"), address.query),
+            None => upstream::without_query(text),
+        };
+        self.count_secrets(query);
+        (!path.is_empty()).then(|| self.redacted(path, 512))
+    }
+
+    /// What is dropped with a query string counts where it was secret.
+    fn count_secrets(&mut self, dropped: Option<&str>) {
+        if let Some(dropped) = dropped {
+            let count = redact::text(&format!("?{dropped}")).count;
+            self.redactions = self.redactions.saturating_add(count);
+        }
+    }
+
+    /// `{"name": "value"}`, `{"name": ["a", "b"]}`, `[["name", "value"]]` or
+    /// `[{"name": "…", "value": "…"}]`.
+    fn headers(&mut self, raw: Option<&RawValue>) -> Result<Vec<(String, String)>, Fault> {
+        const FIELD: &str = "headers";
+        const EXPECTED: &str = "expected an object of header fields, or a list of [name, value]";
+        let Some(raw) = raw.filter(|raw| !is_null(raw)) else { return Ok(Vec::new()) };
+        let mut kept = Vec::new();
+        if let Ok(fields) = serde_json::from_str::<BTreeMap<String, &RawValue>>(raw.get()) {
+            for (name, value) in fields {
+                match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
+                    Ok(values) => {
+                        for value in values {
+                            self.header(&name, value, &mut kept)?;
+                        }
+                    }
+                    Err(_) => self.header(&name, value, &mut kept)?,
+                }
+            }
+            return Ok(kept);
+        }
+        let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(raw.get()) else {
+            return fault(FIELD, format!("{EXPECTED}, got {}", describe(raw)));
+        };
+        for entry in list {
+            let pair = serde_json::from_str::<(String, &RawValue)>(entry.get()).ok();
+            let pair = pair.or_else(|| {
+                let mut named: BTreeMap<String, &RawValue> =
+                    serde_json::from_str(entry.get()).ok()?;
+                let name = fields::text_of(named.remove("name")?).ok()?.into_owned();
+                Some((name, named.remove("value")?))
+            });
+            let Some((name, value)) = pair else {
+                return fault(FIELD, format!("{EXPECTED}, got {} in the list", describe(entry)));
+            };
+            self.header(&name, value, &mut kept)?;
+        }
+        Ok(kept)
+    }
+
+    fn header(
+        &mut self,
+        name: &str,
+        value: &RawValue,
+        kept: &mut Vec<(String, String)>,
+    ) -> Result<(), Fault> {
+        let name = name.trim();
+        let is_fit = kept.len() < MAX_HEADERS
+            && name.len() <= MAX_HEADER_NAME
+            && headers::is_allowed(name)
+            && name.bytes().all(|b| b.is_ascii_graphic() && b != b':')
+            && redact::kind_of(name).is_none();
+        if !is_fit {
+            self.dropped_headers += 1;
+            return Ok(());
+        }
+        let text = match self.raw_text("headers", Some(value), fields::clean) {
+            Ok(text) => text.unwrap_or_default(),
+            Err(Fault { field, error }) => return fault(field, format!("{error} as a value")),
+        };
+        let text = self.redacted(&text, MAX_HEADER_VALUE);
+        kept.push((name.to_ascii_lowercase(), text));
+        Ok(())
+    }
+}
