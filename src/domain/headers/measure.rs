@@ -92,6 +92,9 @@ pub(super) fn shape(text: &str) -> (Unit, &'static str) {
             1_000_000_000_000.. => {
                 (Unit::EpochMilliseconds, "unit read from the size of the value")
             }
+            100_000_000_000.. => {
+                (Unit::Unknown, "unit unknown: too large for seconds since 1970, too small for ms")
+            }
             1_000_000_000.. => (Unit::EpochSeconds, "unit read from the size of the value"),
             100_000.. => (
                 Unit::Unknown,

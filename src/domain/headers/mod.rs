@@ -157,6 +157,10 @@ impl LimitField {
 pub const FAMILIES: &[Family] =
     &[waits::FAMILY, ietf::FAMILY, shared_names::FAMILY, providers::FAMILY, gateways::FAMILY];
 
+/// Parts of names, one of which every entry of the dictionary has; most fields have none of them.
+const NAME_PARTS: [&str; 8] =
+    ["rate", "retry", "limit", "mitigated", "concurrent", "waf-action", "overloaded", "charge"];
+
 /// Beginnings of names that are about limits even where the dictionary does not have them.
 const LIMIT_PREFIXES: [&str; 3] = ["x-ratelimit", "x-rate-limit", "ratelimit"];
 
@@ -358,13 +362,15 @@ impl Reader<'_> {
         match kind {
             FieldKind::Reset | FieldKind::Wait => {
                 let (unit, note) = measure::shape(value);
-                field.note = Some(note.to_owned());
                 if let Some(measured) = measure::time(unit, value, self.arrival) {
                     field.unit = unit;
                     field.basis = Basis::Shape;
                     set_time(&mut field, measured);
-                    field.note = Some(note.to_owned());
                 }
+                field.note = Some(match field.note.take() {
+                    Some(more) => format!("{note}; {more}"),
+                    None => note.to_owned(),
+                });
             }
             FieldKind::Limit | FieldKind::Remaining | FieldKind::Used | FieldKind::Policy => {
                 add_amount(&mut field);
@@ -399,6 +405,9 @@ impl Reader<'_> {
 
 /// The entries that match a field's name; of patterns only those with the most literal text.
 fn candidates(name: &str) -> Vec<Candidate<'_>> {
+    if !NAME_PARTS.iter().any(|part| name.contains(part)) {
+        return Vec::new();
+    }
     let mut found: Vec<(usize, Candidate<'_>)> = FAMILIES
         .iter()
         .flat_map(|family| family.entries)
@@ -630,6 +639,7 @@ mod tests {
             ("999999999", FieldUnit::Unknown, None),
             (IN_A_MINUTE, FieldUnit::EpochSeconds, Some(60.0)),
             ("1795989660.5", FieldUnit::EpochSeconds, Some(60.5)),
+            ("905212800000", FieldUnit::Unknown, None),
             ("1795989660000", FieldUnit::EpochMilliseconds, Some(60.0)),
             ("1795989660000000", FieldUnit::Unknown, None),
             ("6m0s", FieldUnit::Duration, Some(360.0)),
@@ -985,7 +995,7 @@ mod tests {
         let old =
             one(None, &[("age", "21909"), ("x-ratelimit-reset", IN_A_MINUTE)], "x-ratelimit-reset");
         assert_eq!(seconds(old.reset_in), Some(0.0));
-        assert!(old.note.unwrap().contains("size"));
+        assert!(old.note.unwrap().contains("already past"));
     }
 
     #[test]
