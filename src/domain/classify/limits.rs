@@ -137,6 +137,14 @@ fn is_code_key(key: &str) -> bool {
     key.len() <= 12 && KEYS.iter().any(|k| key.eq_ignore_ascii_case(k))
 }
 
+/// Whether a value is written like a code under whatever key: words joined by marks, no sentence.
+fn is_slug(value: &str) -> bool {
+    (6..=64).contains(&value.len())
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+        && value.contains(['_', '-'])
+        && value.bytes().any(|b| b.is_ascii_alphabetic())
+}
+
 /// A code as words that compare: lower case, letters and digits only.
 fn plain(code: &str) -> String {
     // The last part of a URI or URN is its code.
@@ -251,7 +259,10 @@ fn codes(facts: &Facts<'_>, sheet: &mut Sheet) {
     }
     let strict = !is_limit_status(facts.status) && facts.status != 503;
     let client = facts.response.error_code.as_deref().map(|code| ("error_code", code));
-    let body = facts.json().filter(|f| f.is_text && is_code_key(f.key)).map(|f| (f.key, f.value));
+    let body = facts
+        .json()
+        .filter(|f| f.is_text && (is_code_key(f.key) || is_slug(f.value)))
+        .map(|f| (f.key, f.value));
     for (key, code) in client.into_iter().chain(body.take(24)) {
         let Some((kind, chance)) = kind_of_code(code, strict) else { continue };
         let seen = format!("{key}: {}", super::facts::start_of(code, 80));

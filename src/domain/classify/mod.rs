@@ -23,6 +23,7 @@ mod registry;
 mod verdict;
 mod walk;
 
+pub use registry::{SignatureInfo, signatures};
 pub use verdict::{classify, summary};
 
 use super::spelling::spelled_enum;

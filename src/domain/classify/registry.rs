@@ -12,3 +12,21 @@ static INFRASTRUCTURE: &[&Signature] =
 pub(crate) fn all() -> impl Iterator<Item = &'static Signature> {
     INFRASTRUCTURE.iter().chain(providers::ALL).chain(apps::ALL).copied()
 }
+
+/// A signature as its documentation and its samples know it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignatureInfo {
+    /// Its name: folder of samples, heading in `docs/signatures.md`.
+    pub id: &'static str,
+    /// Ids and source pages of its rules.
+    pub rules: Vec<(&'static str, &'static str)>,
+}
+
+/// Every signature with its rules.
+pub fn signatures() -> Vec<SignatureInfo> {
+    let info = |signature: &'static Signature| SignatureInfo {
+        id: signature.id,
+        rules: signature.rules.iter().map(|rule| (rule.id, rule.source)).collect(),
+    };
+    all().map(info).collect()
+}

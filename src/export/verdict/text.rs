@@ -5,7 +5,7 @@ use super::advice::{advice, number};
 use super::product;
 use crate::domain::classify::{Evidence, LimitType, LimitUnit, Responder, Tri, Verdict};
 use crate::domain::response::Response;
-use std::fmt::Write as _;
+use crate::export::text::visible;
 
 /// Columns that a line may take.
 const WIDTH: usize = 96;
@@ -33,7 +33,7 @@ pub fn render(response: &Response, verdict: &Verdict, problems: &[String]) -> St
 
 /// One line of text made safe and cut to the width.
 pub fn line(text: &str) -> String {
-    let safe = safe(text);
+    let safe = visible(text).replace(['\n', '\t'], " ");
     let mut cut: String = safe.chars().take(WIDTH).collect();
     if safe.chars().count() > WIDTH {
         cut.pop();
@@ -168,7 +168,7 @@ impl Page {
 
     /// Breaks a text at spaces, and longer words where they must be broken.
     fn wrapped(&mut self, text: &str, first: &str, rest: &str) {
-        let safe = safe(text);
+        let safe = visible(text);
         let mut column = first.chars().count();
         self.text.push_str(first);
         let mut at_start = true;
@@ -200,25 +200,6 @@ impl Page {
     }
 }
 
-/// Shows control characters and marks that change the direction of text as escapes, so that a
-/// response cannot repaint the reader's terminal or chat.
-fn safe(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        let hides = matches!(letter,
-            '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}'
-            | '\u{feff}' | '\u{e0000}'..='\u{e007f}');
-        if letter == '\t' || letter == '\n' || letter == '\r' {
-            out.push(' ');
-        } else if letter.is_control() || hides {
-            write!(out, "\\u{{{:x}}}", u32::from(letter)).ok();
-        } else {
-            out.push(letter);
-        }
-    }
-    out
-}
-
 fn capital(text: &str) -> String {
     // Makers' own spelling stays (nginx, workerd); only our articles are raised.
     match text.strip_prefix("the ") {
@@ -236,8 +217,10 @@ mod tests {
 
     #[test]
     fn hostile_text_cannot_repaint_the_terminal() {
-        let shown = safe("a\u{1b}[2Jb\u{202e}c\r\nd");
-        assert_eq!(shown, "a\\u{1b}[2Jb\\u{202e}c  d");
+        let mut page = Page::default();
+        page.item("a\u{1b}[2Jb\u{202e}c\r\nd");
+        assert_eq!(page.text, "  - a\u{27e8}U+001B\u{27e9}[2Jb\u{27e8}U+202E\u{27e9}c d\n");
+        assert_eq!(line("a\nb"), "a b");
     }
 
     #[test]

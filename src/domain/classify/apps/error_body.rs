@@ -63,7 +63,8 @@ fn json(facts: &Facts<'_>, sheet: &mut Sheet) {
     let is_gateway_form = GATEWAY_FORMS
         .iter()
         .any(|form| keys.len() == form.len() && form.iter().all(|key| keys.contains(key)));
-    let (rule, weight, seen) = if is_gateway_form {
+    // Lua code in OpenResty answers in any form, so there the form tells nothing.
+    let (rule, weight, seen) = if is_gateway_form || facts.server_is("openresty") {
         (&IA_6, Weight::Weak, "a JSON body that applications and gateways write alike")
     } else {
         (&IA_7, Weight::Medium, "a JSON body in a form that no known gateway writes by default")

@@ -1,4 +1,4 @@
-//! Rust: tower_governor and actix-governor.
+//! Rust: `tower_governor` and `actix-governor`.
 
 use crate::domain::classify::claim::{Claim, Rule, Sheet, Signature};
 use crate::domain::classify::facts::Facts;

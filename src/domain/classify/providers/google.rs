@@ -69,7 +69,8 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     let has_domain = facts.json().any(|f| {
         f.key == "domain" && matches!(f.value, "usageLimits" | "global" | "googleapis.com")
     });
-    if !is_owned && !has_details && !(has_domain && facts.says("\"reason\"")) {
+    let is_form = is_owned || has_details || has_domain && facts.says("\"reason\"");
+    if !is_form {
         return;
     }
     let weight = if is_owned { Weight::Strong } else { Weight::Medium };
