@@ -451,7 +451,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         ),
         shape(
             "cookie",
-            r"(?i)(?:^|[\x22'(,>\n])\s*[a-z0-9_.!%-]+=(?P<v>[^;\s,]+)\s*;\s*(?:path=|domain=|expires=|max-age=|samesite=|secure(?:;|$)|httponly|partitioned)",
+            r"(?i)(?:^|[^;\s]\s+|[^;\sa-z0-9_.!%-])[a-z0-9_.!%-]+=(?P<v>[^;\s,]+)\s*;\s*(?:path=|domain=|expires=|max-age=|samesite=|secure(?:;|$)|httponly|partitioned)",
             |s| s.pair && s.semicolon,
             always,
         ),

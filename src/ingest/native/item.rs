@@ -155,7 +155,7 @@ fn event(slots: &Slots<'_>, reader: &mut Reader<'_>) -> Result<Event, Fault> {
     };
     let (host, route) = reader.upstream(slots)?;
     let occurred_at = reader.moment("occurred_at", slots.occurred_at)?;
-    let status = reader.status(slots.status)?;
+    let status = status(slots.status)?;
     let error = reader.word("error", slots.error)?;
     if status.is_none() && error.is_none() {
         return fault("status", "missing: expected a status code, or an error word in `error`");
@@ -254,6 +254,15 @@ fn millis(field: &'static str, raw: Option<&RawValue>) -> Result<Option<i64>, Fa
         Ok(number) if (0..=MAX_MS).contains(&number) => Ok(Some(number)),
         Ok(number) => fault(field, format!("{expected}, got {number}")),
         Err(got) => fault(field, format!("{expected}, got {got}")),
+    }
+}
+
+/// 100 to 599, and 999, which some sites answer robots with.
+fn status(raw: Option<&RawValue>) -> Result<Option<u16>, Fault> {
+    let Some(status) = number::<u16>("status", raw, 0..=999)? else { return Ok(None) };
+    match status {
+        100..=599 | 999 => Ok(Some(status)),
+        other => fault("status", format!("expected a status code from 100 to 599, got {other}")),
     }
 }
 
@@ -420,17 +429,6 @@ impl Reader<'_> {
         fault("method", "expected an HTTP method such as \"POST\"")
     }
 
-    /// 100 to 599, and 999, which some sites answer robots with.
-    fn status(&mut self, raw: Option<&RawValue>) -> Result<Option<u16>, Fault> {
-        let Some(status) = number::<u16>("status", raw, 0..=999)? else { return Ok(None) };
-        match status {
-            100..=599 | 999 => Ok(Some(status)),
-            other => {
-                fault("status", format!("expected a status code from 100 to 599, got {other}"))
-            }
-        }
-    }
-
     /// RFC 3339 text, or a whole number of milliseconds since 1970.
     fn moment(&mut self, field: &'static str, raw: Option<&RawValue>) -> Result<UnixMillis, Fault> {
         const EXPECTED: &str = "expected a time as RFC 3339 (\"2026-11-11T07:29:00.120Z\") or as \
@@ -573,7 +571,7 @@ impl Reader<'_> {
         let is_fit = kept.len() < MAX_HEADERS
             && name.len() <= MAX_HEADER_NAME
             && headers::is_allowed(name)
-            && name.bytes().all(|b| b.is_ascii_graphic() && b != b':')
+            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
             && redact::kind_of(name).is_none();
         if !is_fit {
             self.dropped_headers += 1;

@@ -1,0 +1,89 @@
+//! Secrets that slip into what clients send: none is kept, whatever the field (DESIGN 11).
+
+#[path = "support/secrets.rs"]
+pub(crate) mod list;
+
+use retrylens::domain::key_hash::KeyHasher;
+use retrylens::ingest::native::{DecodeOptions, Decoded, FIELDS, Format, RawKeys, decode};
+use serde_json::{Value, json};
+
+/// Every place of an event that takes text, header names and fields of no name among them.
+fn places() -> Vec<String> {
+    let fields = FIELDS.iter().map(|field| (*field).to_owned());
+    let headers =
+        ["server", "via", "x-request-id", "retry-after", "x-ratelimit-reset", "set-cookie"];
+    let headers = headers.iter().map(|name| format!("headers/{name}"));
+    let others = ["headers/*", "unknown", "*"].map(str::to_owned);
+    fields.chain(headers).chain(others).collect()
+}
+
+fn event_with(place: &str, text: &str) -> Value {
+    let mut item = json!({"occurred_at": "2026-11-11T07:29:00.120Z", "service": "checkout",
+                          "host": "api.example.com", "status": 429, "error": null});
+    match place.split_once('/') {
+        Some((_, "*")) => item["headers"] = json!({text: "x", format!("x-ratelimit-{text}"): "x"}),
+        Some((_, name)) => item["headers"] = json!({name: text}),
+        None if place == "*" => item[text] = json!("x"),
+        None => item[place] = json!(text),
+    }
+    item
+}
+
+fn read(body: &Value) -> Decoded {
+    let hasher = KeyHasher::new(b"server key");
+    let options = DecodeOptions {
+        hasher: &hasher,
+        raw_keys: RawKeys::Hash,
+        max_items: 100_000,
+        format: Format::Detect,
+    };
+    decode(body.to_string().as_bytes(), &options).unwrap()
+}
+
+#[test]
+fn no_kind_of_secret_is_kept_in_any_field() {
+    let secrets = list::all();
+    assert!(secrets.len() >= 40);
+    let mut found = Vec::new();
+    for secret in &secrets {
+        let texts = [
+            secret.text.clone(),
+            format!("it failed with {} again", secret.text),
+            format!("({}), <{}>", secret.text, secret.text),
+            format!("{{\"message\":\"got '{}'\"}}", secret.text),
+        ];
+        for place in places() {
+            let items: Vec<Value> = texts.iter().map(|text| event_with(&place, text)).collect();
+            let decoded = read(&json!(items));
+            let events = serde_json::to_string(&decoded.events).unwrap();
+            let rejects = serde_json::to_string(&decoded.rejects).unwrap();
+            let core = json!(secret.core).to_string();
+            let core = core.trim_matches('"');
+            if (events + &rejects).to_lowercase().contains(&core.to_lowercase()) {
+                found.push(format!("{} in {place}: {}", secret.name, secret.text));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} leaks, such as\n{}", found.len(), found.join("\n"));
+}
+
+#[test]
+fn each_replaced_value_is_counted() {
+    for secret in list::all() {
+        for place in ["service", "instance", "error_code", "operation_id", "headers/server"] {
+            let decoded = read(&event_with(place, &secret.text));
+            assert!(decoded.redactions >= 1, "{} in {place}", secret.name);
+            assert_eq!(u64::from(decoded.events[0].1.redactions), decoded.redactions);
+        }
+    }
+}
+
+#[test]
+fn different_secrets_in_an_id_field_stay_different() {
+    let items: Vec<Value> =
+        list::all().iter().map(|secret| event_with("operation_id", &secret.text)).collect();
+    let decoded = read(&json!(items));
+    let ids: std::collections::HashSet<_> =
+        decoded.events.iter().map(|(_, event)| event.operation_id.clone()).collect();
+    assert_eq!(ids.len(), items.len());
+}
