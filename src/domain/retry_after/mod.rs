@@ -7,6 +7,7 @@
 //! The client's own clock is asked last: a date is measured against the response's `Date`, so that
 //! a skewed clock does not shift the wait.
 
+mod chosen;
 mod forms;
 mod lenient;
 mod written_date;
@@ -14,6 +15,7 @@ mod written_date;
 #[cfg(test)]
 mod tests;
 
+pub use chosen::{Choice, Judgement, judge};
 pub(crate) use forms::{duration, iso_moment, plain_digits, seconds_to_millis, thousandths};
 
 use super::headers::replay;
