@@ -65,7 +65,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             let seen = facts.quote("x-envoy-upstream-service-time");
             sheet.add(Claim::behind(&EN_4, WHO, Weight::Strong, seen));
         }
-    } else if named && facts.response.headers_complete {
+    } else if named && facts.response.headers_complete && sheet.conflicts.is_empty() {
         let seen = "server: envoy without x-envoy-upstream-service-time";
         sheet.add(Claim::at(&EN_7, WHO, Weight::Medium, seen));
     }
@@ -79,7 +79,7 @@ fn own_refusal(facts: &Facts<'_>, sheet: &mut Sheet, relayed: bool) -> bool {
         // The service filter sends the header without this body, the local filter this body
         // without the header.
         sheet.add(
-            Claim::at(&EN_8, WHO, Weight::Medium, "x-envoy-ratelimited with local_rate_limited")
+            Claim::at(&EN_8, WHO, Weight::Weak, "x-envoy-ratelimited with local_rate_limited")
                 .limit(LimitType::Rate, 0.9)
                 .unit(LimitUnit::Requests),
         );

@@ -33,14 +33,9 @@ const fn name_bit(name: &str) -> u64 {
     if bytes.is_empty() {
         return 1;
     }
-    let (first, last) = (bytes[0] as u32, bytes[bytes.len() - 1] as u32);
-    let middle = bytes[bytes.len() / 2] as u32;
-    let hash = (bytes.len() as u32)
-        .wrapping_mul(31)
-        .wrapping_add(first.wrapping_mul(7))
-        .wrapping_add(middle.wrapping_mul(13))
-        .wrapping_add(last.wrapping_mul(3));
-    1 << (hash % 64)
+    let (first, last) = (bytes[0] as usize, bytes[bytes.len() - 1] as usize);
+    let middle = bytes[bytes.len() / 2] as usize;
+    1 << ((bytes.len() * 31 + first * 7 + middle * 13 + last * 3) % 64)
 }
 
 /// The first `limit` bytes of `text`, cut at a character.

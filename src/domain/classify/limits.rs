@@ -15,11 +15,12 @@ const PROBLEM_TYPES: &str =
 static LT_1: Rule = Rule::new("LT-1", PROBLEM_TYPES);
 static LT_2: Rule = Rule::new("LT-2", PROBLEM_TYPES);
 static LT_3: Rule = Rule::new("LT-3", RFC_6585);
+static LT_5: Rule = Rule::new("LT-5", RFC_6585);
 static LT_4: Rule = Rule::new("LT-4", RFC_6585);
 
 /// Kinds of limit that a response tells by codes, windows or words that no single product owns.
 pub(crate) static SIGNATURE: Signature =
-    Signature { id: "limit-words", rules: &[&LT_1, &LT_2, &LT_3, &LT_4], look };
+    Signature { id: "limit-words", rules: &[&LT_1, &LT_2, &LT_3, &LT_4, &LT_5], look };
 
 /// The kind of limit of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -51,6 +52,20 @@ const ORDER: [LimitType; 6] = [
 /// Decides among what was claimed. Claims of a product that did not answer count only as what
 /// was stored (for a replay) or relayed from further in.
 pub(crate) fn decide(status: u16, sheet: &Sheet, answer: &Answer) -> Limit {
+    let limit = decide_kind(status, sheet, answer);
+    // A code that anybody may write is no surer than who wrote it.
+    let told = sheet
+        .claims
+        .iter()
+        .any(|c| c.says != Says::Limit && c.limit.is_some_and(|l| l.kind == limit.kind));
+    let cap = if told || answer.chance >= 0.9 { 1.0 } else { UNSIGNED_CAP };
+    Limit { chance: limit.chance.min(cap), ..limit }
+}
+
+/// No kind of limit is surer than this where only shared words tell it and who answered is open.
+const UNSIGNED_CAP: f64 = 0.79;
+
+fn decide_kind(status: u16, sheet: &Sheet, answer: &Answer) -> Limit {
     let counts = |claim: &&Claim| {
         claim.limit.is_some()
             && (claim.says != Says::At
@@ -246,7 +261,24 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     }
     codes(facts, sheet);
     windows(facts, sheet);
+    if matches!(facts.status, 403 | 429 | 503)
+        && facts.body.starts_with('<')
+        && CHALLENGES.iter().any(|words| facts.says(words))
+    {
+        let seen = "a page that asks for proof of being human";
+        sheet.add(Claim::of_limit(&LT_5, LimitType::Security, 0.75, seen));
+    }
 }
+
+/// Words of pages that ask for proof of being human, in lower case.
+const CHALLENGES: [&str; 6] = [
+    "captcha",
+    "unusual traffic",
+    "unusual-traffic",
+    "are you a robot",
+    "verify you are human",
+    "checking your browser",
+];
 
 /// Codes in the body and the one the client took from it.
 fn codes(facts: &Facts<'_>, sheet: &mut Sheet) {
@@ -309,7 +341,9 @@ pub(crate) fn long_wait(facts: &Facts<'_>, reading: &Reading, sheet: &mut Sheet)
         && !milliseconds_nearby(facts)
     {
         let seen = format!("a wait of {} s", wait.as_secs_f64());
-        sheet.add(Claim::of_limit(&LT_4, LimitType::Quota, 0.86, seen));
+        // A date that was measured against a foreign clock may be off by hours.
+        let chance = if reading.by_date { 0.7 } else { 0.86 };
+        sheet.add(Claim::of_limit(&LT_4, LimitType::Quota, chance, seen));
     }
 }
 

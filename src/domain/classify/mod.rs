@@ -9,19 +9,46 @@
 //! Rules come from documented facts and measured behaviour (`docs/signatures.md`), never from one
 //! answer that was seen.
 
+mod akamai;
+mod apache;
+mod apigee;
+mod apiman;
+mod apisix;
 mod apps;
+mod aws_alb;
+mod aws_api_gateway;
+mod aws_lambda;
+mod azure_apim;
+mod azure_front_door;
 mod body;
+mod caddy;
 mod claim;
 mod cloudflare;
+mod cloudfront;
 mod collect;
 mod envoy;
+mod f5_distributed_cloud;
 mod facts;
+mod fastly;
+mod gcp;
+mod haproxy;
+mod hostinger_cdn;
+mod kong;
+mod krakend;
 mod limits;
 mod nginx;
 mod providers;
 mod registry;
+mod spring_cloud_gateway;
+mod squid;
+mod traefik;
+mod trafficserver;
+mod tyk;
+mod varnish;
+mod vercel;
 mod verdict;
 mod walk;
+mod workerd;
 
 pub use registry::{SignatureInfo, signatures};
 pub use verdict::{classify, summary};

@@ -1,4 +1,4 @@
-//! nginx and what is built on it: OpenResty, Tengine, ingress-nginx, Angie, FreeNGINX.
+//! nginx and what is built on it: OpenResty, Tengine, ingress-nginx, Angie, freenginx.
 //!
 //! nginx replaces `Server` on everything it relays, so `Server` shows presence alone. Its own
 //! pages end in its name; `limit_req` and `limit_conn` answer 503 unless told otherwise, on the
@@ -34,7 +34,12 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     }
     if page {
         let seen = "the page ends in nginx's own signature".to_owned();
-        let reached = if matches!(facts.status, 504) { Tri::Yes } else { Tri::No };
+        // 504: an upstream was asked; 502: it may have been.
+        let reached = match facts.status {
+            504 => Tri::Yes,
+            502 => Tri::Unknown,
+            _ => Tri::No,
+        };
         sheet.add(
             Claim::at(&NG_1, Responder::Nginx, Weight::Strong, seen)
                 .group("nginx-page")

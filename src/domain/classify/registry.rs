@@ -2,11 +2,47 @@
 //! folder's `mod.rs`, and a line here (or in `providers::ALL`, `apps::ALL`).
 
 use super::claim::Signature;
-use super::{apps, cloudflare, envoy, limits, nginx, providers};
+use super::{
+    akamai, apache, apigee, apiman, apisix, apps, aws_alb, aws_api_gateway, aws_lambda, azure_apim,
+    azure_front_door, caddy, cloudflare, cloudfront, envoy, f5_distributed_cloud, fastly, gcp,
+    haproxy, hostinger_cdn, kong, krakend, limits, nginx, providers, spring_cloud_gateway, squid,
+    traefik, trafficserver, tyk, varnish, vercel, workerd,
+};
 
 /// Signatures of infrastructure, and what the response tells of the limit.
-static INFRASTRUCTURE: &[&Signature] =
-    &[&cloudflare::SIGNATURE, &envoy::SIGNATURE, &nginx::SIGNATURE, &limits::SIGNATURE];
+static INFRASTRUCTURE: &[&Signature] = &[
+    &cloudflare::SIGNATURE,
+    &fastly::SIGNATURE,
+    &akamai::SIGNATURE,
+    &azure_front_door::SIGNATURE,
+    &vercel::SIGNATURE,
+    &hostinger_cdn::SIGNATURE,
+    &f5_distributed_cloud::SIGNATURE,
+    &cloudfront::SIGNATURE,
+    &aws_alb::SIGNATURE,
+    &aws_lambda::SIGNATURE,
+    &aws_api_gateway::SIGNATURE,
+    &gcp::SIGNATURE,
+    &azure_apim::SIGNATURE,
+    &apigee::SIGNATURE,
+    &tyk::SIGNATURE,
+    &krakend::SIGNATURE,
+    &apisix::SIGNATURE,
+    &spring_cloud_gateway::SIGNATURE,
+    &apiman::SIGNATURE,
+    &kong::SIGNATURE,
+    &envoy::SIGNATURE,
+    &nginx::SIGNATURE,
+    &haproxy::SIGNATURE,
+    &traefik::SIGNATURE,
+    &apache::SIGNATURE,
+    &varnish::SIGNATURE,
+    &squid::SIGNATURE,
+    &trafficserver::SIGNATURE,
+    &caddy::SIGNATURE,
+    &workerd::SIGNATURE,
+    &limits::SIGNATURE,
+];
 
 /// Every signature.
 pub(crate) fn all() -> impl Iterator<Item = &'static Signature> {
