@@ -1,7 +1,7 @@
 //! What the store gives back: attempts with their verdict, counts, and the scope they belong to.
 
 use super::classify::{Certainty, Layer, LimitType, Responder, Tri};
-use super::event::Event;
+use super::event::{AttemptError, Event, Outcome, Vantage};
 use super::spelling::spelled_enum;
 use super::time::{UnixMillis, Window};
 use serde::{Deserialize, Serialize};
@@ -111,30 +111,36 @@ impl Counts {
     /// What one event adds: its `count` in every column it belongs to. Observations of gateways
     /// and origins add nothing (DESIGN 14).
     pub fn of(event: &Event, verdict: &VerdictSummary) -> Self {
-        use super::event::{Outcome, Vantage};
         if event.vantage != Vantage::Client {
             return Self::default();
         }
-        let n = i64::from(event.count);
+        let ending =
+            Ending { status: event.status, error: event.error, outcome: event.outcome, limited: verdict.limited };
+        Self::of_ending(ending, event.attempt, i64::from(event.count))
+    }
+
+    /// What `n` attempts with this number and this ending add, whoever saw them.
+    pub fn of_ending(ending: Ending, attempt: u32, n: i64) -> Self {
         let when = |yes: bool| if yes { n } else { 0 };
-        let is_retry = event.attempt > 1;
+        let Ending { status, error, outcome, limited } = ending;
+        let is_retry = attempt > 1;
+        let ended_well =
+            error.is_none() && status.is_some_and(|s| (100..400).contains(&s)) && !limited;
         Self {
             attempts: n,
-            answered: when(event.status.is_some()),
+            answered: when(status.is_some()),
             requests: when(!is_retry),
             retries: when(is_retry),
-            status_429: when(event.status == Some(429)),
-            limited: when(verdict.limited),
-            limited_retries: when(verdict.limited && is_retry),
-            succeeded: when(event.is_success() && !verdict.limited),
-            server_errors: when(
-                event.status.is_some_and(|s| (500..600).contains(&s)) && !verdict.limited,
-            ),
-            errors: when(event.error.is_some()),
-            retried_operations: when(event.attempt == 2),
-            retry_successes: when(is_retry && event.is_success() && !verdict.limited),
+            status_429: when(status == Some(429)),
+            limited: when(limited),
+            limited_retries: when(limited && is_retry),
+            succeeded: when(ended_well),
+            server_errors: when(status.is_some_and(|s| (500..600).contains(&s)) && !limited),
+            errors: when(error.is_some()),
+            retried_operations: when(attempt == 2),
+            retry_successes: when(is_retry && ended_well),
             gave_up: when(matches!(
-                event.outcome,
+                outcome,
                 Some(Outcome::Exhausted | Outcome::DeadlineExceeded | Outcome::DeadLettered)
             )),
         }
@@ -156,6 +162,19 @@ impl Counts {
         self.retry_successes += other.retry_successes;
         self.gave_up += other.gave_up;
     }
+}
+
+/// How an attempt ended: all that [`Counts`] look at beside its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Ending {
+    /// Status code of the answer.
+    pub status: Option<u16>,
+    /// Why there was no usable answer.
+    pub error: Option<AttemptError>,
+    /// How the client's retry logic went on.
+    pub outcome: Option<Outcome>,
+    /// Whether a limit refused it.
+    pub limited: bool,
 }
 
 /// Counts of one stretch of time.
@@ -223,6 +242,135 @@ pub struct Mark {
     pub upstream: Option<String>,
     /// What was changed.
     pub title: String,
+}
+
+/// A change to be marked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewMark {
+    /// When the change took effect.
+    pub at: UnixMillis,
+    /// Service it concerns; all where absent.
+    pub service: Option<String>,
+    /// Upstream it concerns; all where absent.
+    pub upstream: Option<String>,
+    /// What was changed.
+    pub title: String,
+}
+
+/// Counts of one service's calls to one upstream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pair {
+    /// The calling service.
+    pub service: String,
+    /// The upstream host.
+    pub upstream: String,
+    /// Deployment environment.
+    pub environment: Option<String>,
+    /// Where the counts come from: the client, or where no client reports, the outermost source
+    /// that does (DESIGN 14). Sources are never added up.
+    pub source: Vantage,
+    /// The counts.
+    pub counts: Counts,
+    /// When the newest of these attempts was sent.
+    pub last_at: UnixMillis,
+}
+
+/// Counts of one service's client attempts to all upstreams.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServiceCounts {
+    /// The calling service.
+    pub service: String,
+    /// The counts.
+    pub counts: Counts,
+    /// When the newest of these attempts was sent.
+    pub last_at: UnixMillis,
+}
+
+/// What was wrong with what one service sent; counted from the first event on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SenderCounts {
+    /// Events stored (rows, not weighted by `count`).
+    pub events: i64,
+    /// Values replaced because they looked secret, in stored events.
+    pub redactions: i64,
+    /// Fields that no event has.
+    pub unknown_fields: i64,
+    /// Items refused.
+    pub rejected: i64,
+    /// Events whose id was already stored with another time.
+    pub id_conflicts: i64,
+}
+
+impl SenderCounts {
+    /// Adds `other` to these counts.
+    pub fn add(&mut self, other: &Self) {
+        self.events += other.events;
+        self.redactions += other.redactions;
+        self.unknown_fields += other.unknown_fields;
+        self.rejected += other.rejected;
+        self.id_conflicts += other.id_conflicts;
+    }
+}
+
+/// What one service sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sender {
+    /// The service; empty for items that were refused before it could be read.
+    pub service: String,
+    /// What was counted.
+    pub counts: SenderCounts,
+}
+
+/// Names that occur in a window, in alphabetical order, to choose from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Labels {
+    /// Calling services.
+    pub services: Vec<String>,
+    /// Upstream hosts.
+    pub upstreams: Vec<String>,
+    /// Deployment environments.
+    pub environments: Vec<String>,
+}
+
+/// Where a list of rows goes on: the last row already shown.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cursor {
+    /// The row's time by the list's [`TimeBasis`].
+    pub at: UnixMillis,
+    /// When it was sent.
+    pub occurred_at: UnixMillis,
+    /// Its id.
+    pub event_id: String,
+}
+
+/// One page of a list of rows.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct RowPage {
+    /// The rows, newest first.
+    pub items: Vec<StoredEvent>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+/// An event to store, with what was judged of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewEvent {
+    /// What was sent.
+    pub event: Event,
+    /// What was judged.
+    pub verdict: VerdictSummary,
+}
+
+spelled_enum! {
+    /// What became of an event that was handed to the store.
+    pub enum Inserted {
+        /// It is new and stored.
+        Stored => "stored",
+        /// It was there already; nothing was changed.
+        Duplicate => "duplicate",
+        /// It is stored as new, and its id was already there with another time.
+        IdConflict => "id-conflict",
+    }
 }
 
 /// Which stored attempts a list shows; every number on a page links to one of these.

@@ -1,1 +1,228 @@
-//! SQLite and PostgreSQL behind one type.
+//! The store: events kept once, and the sums that pages read, on SQLite or PostgreSQL.
+//!
+//! [`Store`] is cheap to clone and speaks `domain`'s types; SQL and rows do not leave this folder.
+//!
+//! - `migrations`: the schema. `sql`: every statement. `rows`: events to columns and back.
+//! - `batch`: which events are new, and what they add to the sums; shared by both databases.
+//! - `sqlite`, `postgres`: opening and writing, where the two differ.
+//! - `reader`: a snapshot to read from. `counts`, `facts`, `lists`: the questions.
+//! - `recount`: do the sums still agree with the events?
+//!
+//! Sums: `minute_counts` per minute and `class_counts`, `actor_counts` per five minutes. A window
+//! is answered exactly, from whole minutes or slots in the sums and from the events themselves at
+//! its edges, which an index alone answers. A series holds the route, so a view with a route is
+//! answered the same way.
+
+mod batch;
+mod counts;
+mod error;
+mod facts;
+mod lists;
+mod migrations;
+mod postgres;
+mod reader;
+mod recount;
+mod rows;
+mod sql;
+mod sqlite;
+
+pub use error::StoreError;
+pub use recount::Recount;
+pub use rows::Draft;
+
+use crate::domain::stored::{
+    Inserted, Labels, Mark, NewEvent, NewMark, Sender, SenderCounts, Scope,
+};
+use crate::domain::time::{UnixMillis, Window};
+use postgres::PostgresStore;
+use reader::{Arg, Reader};
+use rows::Class;
+use sqlite::SqliteStore;
+use sqlx::postgres::PgArguments;
+use sqlx::sqlite::SqliteArguments;
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+use std::time::Duration;
+
+/// How long one question to the database may take before it is stopped.
+pub const READ_LIMIT: Duration = Duration::from_secs(15);
+
+/// Where events are kept. Clones share one set of connections.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pool: Arc<Pool>,
+    /// Classes read so far; there are few.
+    classes: Arc<RwLock<Arc<HashMap<i64, Class>>>>,
+}
+
+#[derive(Debug)]
+enum Pool {
+    Sqlite(SqliteStore),
+    Postgres(PostgresStore),
+}
+
+impl Store {
+    /// Opens the database at `sqlite://file` or `postgres://…`, creates a SQLite file that isn't
+    /// there, and applies what its schema lacks.
+    pub async fn open(database_url: &str) -> Result<Self, StoreError> {
+        let scheme = database_url.split(':').next().unwrap_or_default();
+        let pool = match scheme {
+            "sqlite" => Pool::Sqlite(SqliteStore::open(database_url).await?),
+            "postgres" | "postgresql" => Pool::Postgres(PostgresStore::open(database_url).await?),
+            _ => {
+                return Err(StoreError::Address(
+                    "it begins neither with sqlite: nor with postgres:".to_owned(),
+                ));
+            }
+        };
+        Ok(Self { pool: Arc::new(pool), classes: Arc::default() })
+    }
+
+    /// Stores what is new in `batch` together with its sums in one transaction, and tells of each
+    /// event what became of it, in the order given. When it returns, all of it is on disk; after
+    /// an error, nothing of it is.
+    ///
+    /// An event is new if no event with its (`event_id`, `occurred_at`) is stored and none stands
+    /// before it in the batch.
+    pub async fn insert(
+        &self,
+        batch: &[NewEvent],
+        received_at: UnixMillis,
+    ) -> Result<Vec<Inserted>, StoreError> {
+        self.insert_drafts(batch.iter().cloned().map(Draft::new).collect(), received_at).await
+    }
+
+    /// As [`Self::insert`], for events that were made ready elsewhere.
+    #[tracing::instrument(name = "db.events.insert", level = "debug", skip_all, fields(events = drafts.len()))]
+    pub async fn insert_drafts(
+        &self,
+        drafts: Vec<Draft>,
+        received_at: UnixMillis,
+    ) -> Result<Vec<Inserted>, StoreError> {
+        if drafts.is_empty() {
+            return Ok(Vec::new());
+        }
+        match &*self.pool {
+            Pool::Sqlite(store) => store.insert(drafts, received_at).await,
+            Pool::Postgres(store) => store.insert(drafts, received_at).await,
+        }
+    }
+
+    /// Marks a change, to be compared before and after.
+    pub async fn add_mark(&self, new: NewMark) -> Result<Mark, StoreError> {
+        let texts = [new.service.clone(), new.upstream.clone(), Some(new.title.clone())];
+        let id = self
+            .write(sql::ADD_MARK, &[
+                Arg::Int(new.at.0),
+                Arg::MaybeText(texts[0].clone()),
+                Arg::MaybeText(texts[1].clone()),
+                Arg::MaybeText(texts[2].clone()),
+            ])
+            .await?
+            .unwrap_or_default();
+        Ok(Mark { id, at: new.at, service: new.service, upstream: new.upstream, title: new.title })
+    }
+
+    /// The newest 1,000 marked changes that concern a scope, oldest first.
+    pub async fn marks(&self, scope: &Scope) -> Result<Vec<Mark>, StoreError> {
+        self.reader().await?.marks(scope).await
+    }
+
+    /// Adds to what is counted of senders: fields that no event has, and refused items.
+    pub async fn add_sender_counts(
+        &self,
+        senders: &[(String, SenderCounts)],
+    ) -> Result<(), StoreError> {
+        if senders.is_empty() {
+            return Ok(());
+        }
+        match &*self.pool {
+            Pool::Sqlite(store) => store.add_senders(senders).await,
+            Pool::Postgres(store) => store.add_senders(senders).await,
+        }
+    }
+
+    /// What each service sent and what was wrong with it, worst first, at most 1,000.
+    pub async fn senders(&self) -> Result<Vec<Sender>, StoreError> {
+        self.reader().await?.senders(sql::SENDERS, &[]).await
+    }
+
+    /// What one service sent and what was wrong with it.
+    pub async fn sender(&self, service: &str) -> Result<Option<Sender>, StoreError> {
+        Ok(self.reader().await?.senders(sql::SENDER, &[service.into()]).await?.pop())
+    }
+
+    /// Names of services, upstreams and environments whose traffic falls into the five-minute slots
+    /// that `window` touches, at most 1,000 of each.
+    pub async fn labels(&self, window: Window) -> Result<Labels, StoreError> {
+        self.reader().await?.labels(window).await
+    }
+
+    /// When the newest event was received, by this service's clock; `None` in an empty store. (By
+    /// the senders' clocks one wrong clock would answer for all.)
+    pub async fn last_event_at(&self) -> Result<Option<UnixMillis>, StoreError> {
+        let row = self.reader().await?.first(sql::LAST_RECEIVED, &[]).await?;
+        Ok(row.map(|row| row.int_or_none(0)).transpose()?.flatten().map(UnixMillis))
+    }
+
+    /// The server's own key for hashing what must not be stored. Made once, kept in the database,
+    /// the same for all replicas.
+    pub async fn hash_key(&self) -> Result<[u8; 32], StoreError> {
+        const NAME: &str = "hash-key";
+        let mut key = [0_u8; 32];
+        rand::fill(&mut key);
+        self.write(sql::ADD_SETTING, &[NAME.into(), hex::encode(key).into()]).await?;
+        let row = self.reader().await?.first(sql::SETTING, &[NAME.into()]).await?;
+        let text = row.map(|row| row.text_or_none(0)).transpose()?.flatten().unwrap_or_default();
+        hex::decode_to_slice(text, &mut key).map_err(|error| StoreError::Corrupt {
+            table: "settings",
+            column: "value",
+            reason: error.to_string(),
+        })?;
+        Ok(key)
+    }
+
+    /// Whether the database answers and holds the tables.
+    pub async fn ready(&self) -> Result<(), StoreError> {
+        self.reader().await?.first(sql::READY, &[]).await?;
+        Ok(())
+    }
+
+    /// Finishes what is being written and closes every connection; later calls fail.
+    pub async fn close(&self) -> Result<(), StoreError> {
+        match &*self.pool {
+            Pool::Sqlite(store) => store.close().await,
+            Pool::Postgres(store) => {
+                store.close().await;
+                Ok(())
+            }
+        }
+    }
+
+    /// Which database this is: `sqlite` or `postgres`.
+    pub fn kind(&self) -> &'static str {
+        match &*self.pool {
+            Pool::Sqlite(_) => "sqlite",
+            Pool::Postgres(_) => "postgres",
+        }
+    }
+
+    async fn reader(&self) -> Result<Reader, StoreError> {
+        Reader::open(&self.pool).await
+    }
+
+    async fn write(&self, text: &'static str, args: &[Arg]) -> Result<Option<i64>, StoreError> {
+        match &*self.pool {
+            Pool::Sqlite(store) => {
+                let mut values = SqliteArguments::default();
+                reader::add(&mut values, args)?;
+                store.write(text, values).await
+            }
+            Pool::Postgres(store) => {
+                let mut values = PgArguments::default();
+                reader::add(&mut values, args)?;
+                store.write(text, values).await
+            }
+        }
+    }
+}

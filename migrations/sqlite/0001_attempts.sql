@@ -1,0 +1,156 @@
+-- Attempts, the dictionaries that keep them short, and the sums that pages read.
+--
+-- Times are milliseconds since 1970. An empty text stands for "not said". `minute` and `slot` are
+-- the first moment of a minute and of five minutes.
+
+CREATE TABLE settings (
+    name TEXT NOT NULL PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Whose traffic to where: an attempt and every sum carry the number instead of four texts.
+CREATE TABLE series (
+    id INTEGER PRIMARY KEY,
+    service TEXT NOT NULL,
+    upstream TEXT NOT NULL,
+    environment TEXT NOT NULL,
+    route TEXT NOT NULL,
+    UNIQUE (service, upstream, environment, route)
+) STRICT;
+
+CREATE INDEX series_by_upstream ON series (upstream);
+
+-- What became of an attempt: every word that counts depend on.
+CREATE TABLE classes (
+    id INTEGER PRIMARY KEY,
+    vantage TEXT NOT NULL,
+    status INTEGER NOT NULL,
+    error TEXT NOT NULL,
+    outcome TEXT NOT NULL,
+    retry_layer TEXT NOT NULL,
+    returned_by TEXT NOT NULL,
+    layer TEXT NOT NULL,
+    certainty TEXT NOT NULL,
+    limited INTEGER NOT NULL,
+    limit_type TEXT NOT NULL,
+    reached_origin TEXT NOT NULL,
+    UNIQUE (vantage, status, error, outcome, retry_layer, returned_by, layer, certainty, limited,
+            limit_type, reached_origin)
+) STRICT;
+
+-- Hashed keys, addresses and accounts, and names of instances.
+CREATE TABLE words (
+    id INTEGER PRIMARY KEY,
+    word TEXT NOT NULL UNIQUE
+) STRICT;
+
+-- One row per event, in the order of arrival, so that a late event costs no more than another.
+CREATE TABLE events (
+    id INTEGER PRIMARY KEY,
+    occurred_at INTEGER NOT NULL,
+    received_at INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    class_id INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    count INTEGER NOT NULL,
+    duration_ms INTEGER,
+    key_id INTEGER,
+    address_id INTEGER,
+    account_id INTEGER,
+    instance_id INTEGER,
+    event_id TEXT NOT NULL,
+    operation_id TEXT,
+    request_id TEXT,
+    ray_id TEXT,
+    trace_id TEXT,
+    idempotency_key_hash TEXT,
+    body_hash TEXT,
+    detail TEXT NOT NULL
+) STRICT;
+
+-- The identity of an event; also finds the same id at another time.
+CREATE UNIQUE INDEX events_by_identity ON events (event_id, occurred_at);
+-- Time ranges with all that counts need, so that the edges of a window are read from here alone.
+CREATE INDEX events_by_time
+    ON events (occurred_at, series_id, class_id, attempt, count, duration_ms);
+CREATE INDEX events_by_receipt
+    ON events (received_at, series_id, class_id, attempt, count, duration_ms);
+CREATE INDEX events_by_operation ON events (operation_id) WHERE operation_id IS NOT NULL;
+CREATE INDEX events_by_request ON events (request_id) WHERE request_id IS NOT NULL;
+CREATE INDEX events_by_ray ON events (ray_id) WHERE ray_id IS NOT NULL;
+CREATE INDEX events_by_trace ON events (trace_id) WHERE trace_id IS NOT NULL;
+
+-- Sums of client attempts per minute and series. Both clocks are in the key: an attempt is in exactly one row, read by
+-- the minute it was sent in or by the minute it was received in.
+CREATE TABLE minute_counts (
+    minute INTEGER NOT NULL,
+    received_minute INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    answered INTEGER NOT NULL,
+    requests INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    status_429 INTEGER NOT NULL,
+    limited INTEGER NOT NULL,
+    limited_retries INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL,
+    server_errors INTEGER NOT NULL,
+    errors INTEGER NOT NULL,
+    retried_operations INTEGER NOT NULL,
+    retry_successes INTEGER NOT NULL,
+    gave_up INTEGER NOT NULL,
+    PRIMARY KEY (minute, received_minute, series_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX minute_counts_by_receipt ON minute_counts (received_minute);
+
+-- Sums per five minutes, series, class and rank (1, 2, or 3 for every later attempt), and when the
+-- newest of them was sent.
+CREATE TABLE class_counts (
+    slot INTEGER NOT NULL,
+    received_slot INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    class_id INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    PRIMARY KEY (slot, received_slot, series_id, class_id, rank)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX class_counts_by_receipt ON class_counts (received_slot);
+
+-- Sums per five minutes, series and key (kind 0), address (1), account (2) or instance (3); client
+-- attempts only.
+CREATE TABLE actor_counts (
+    slot INTEGER NOT NULL,
+    received_slot INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    kind INTEGER NOT NULL,
+    word_id INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    limited INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    PRIMARY KEY (slot, received_slot, series_id, kind, word_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX actor_counts_by_receipt ON actor_counts (received_slot);
+
+-- What was wrong with what each service sent.
+CREATE TABLE senders (
+    service TEXT NOT NULL PRIMARY KEY,
+    events INTEGER NOT NULL,
+    redactions INTEGER NOT NULL,
+    unknown_fields INTEGER NOT NULL,
+    rejected INTEGER NOT NULL,
+    id_conflicts INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE marks (
+    id INTEGER PRIMARY KEY,
+    at INTEGER NOT NULL,
+    service TEXT,
+    upstream TEXT,
+    title TEXT NOT NULL
+) STRICT;
+
+CREATE INDEX marks_by_time ON marks (at);

@@ -1,0 +1,601 @@
+//! Counts of a window: from the sums where they cover whole stretches, from the events at the edges.
+
+use super::batch::{ACTORS, SLOT_MS};
+use super::reader::{Arg, Reader, Row};
+use super::rows::Class;
+use super::{Store, StoreError, sql};
+use crate::domain::checklist::KeyService;
+use crate::domain::classify::Certainty;
+use crate::domain::event::{AttemptError, RetryLayer, Vantage};
+use crate::domain::stored::{
+    Bucket, Counts, Dimension, DimensionCounts, Labels, Mark, Pair, Scope, Sender, SenderCounts,
+    ServiceCounts, TimeBasis, View,
+};
+use crate::domain::time::{MINUTE_MS, UnixMillis, Window};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// How many values of a dimension are told apart; the rest is added up as `other`.
+pub const TOP_VALUES: usize = 1_000;
+/// The value that stands for all beyond [`TOP_VALUES`].
+pub const OTHER: &str = "other";
+/// Keys whose services are looked for.
+const SHARED_KEYS: usize = 50;
+
+/// A window cut at whole stretches: what the sums answer, and what is left at its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cut {
+    inner: (i64, i64),
+    edges: [(i64, i64); 2],
+}
+
+impl Cut {
+    fn new(window: Window, width_ms: i64) -> Self {
+        let (from, to) = (window.from.0, window.to.0.max(window.from.0));
+        let down = |at: i64| UnixMillis(at).floor_to(width_ms).0;
+        let first = if down(from) == from { from } else { down(from).saturating_add(width_ms) };
+        let last = down(to);
+        if first <= last {
+            Self { inner: (first, last), edges: [(from, first), (last, to)] }
+        } else {
+            Self { inner: (0, 0), edges: [(from, to), (0, 0)] }
+        }
+    }
+
+    /// The six bounds in the order of `sql::CELLS`.
+    fn args(&self) -> Vec<Arg> {
+        let [(a, b), (c, d)] = self.edges;
+        [self.inner.0, self.inner.1, a, b, c, d].map(Arg::Int).to_vec()
+    }
+}
+
+/// A group of equal attempts in the sums.
+struct Cell {
+    class: Class,
+    rank: u32,
+    n: i64,
+    last_at: i64,
+    /// Service, upstream, environment, route; empty where the question didn't ask for them.
+    names: [String; 4],
+}
+
+impl Cell {
+    fn counts(&self) -> Counts {
+        Counts::of_ending(self.class.ending(), self.rank, self.n)
+    }
+}
+
+impl Store {
+    /// Counts of a view's client attempts.
+    #[tracing::instrument(name = "db.counts.total", level = "debug", skip_all)]
+    pub async fn totals(&self, view: &View) -> Result<Counts, StoreError> {
+        let mut reader = self.reader().await?;
+        self.totals_in(&mut reader, view).await
+    }
+
+    /// Counts of a view's client attempts per `width_ms` milliseconds (rounded up to whole
+    /// minutes), in order, from the stretch that holds the window's first moment to the one that
+    /// holds its last; stretches without attempts are there as zeros.
+    #[tracing::instrument(name = "db.counts.buckets", level = "debug", skip_all)]
+    pub async fn buckets(&self, view: &View, width_ms: i64) -> Result<Vec<Bucket>, StoreError> {
+        let mut reader = self.reader().await?;
+        self.buckets_in(&mut reader, view, width_ms).await
+    }
+
+    /// Counts of a view's client attempts by each dimension, largest `limited` first within a
+    /// dimension; the top [`TOP_VALUES`] of each and the rest as [`OTHER`].
+    #[tracing::instrument(name = "db.counts.dimensions", level = "debug", skip_all)]
+    pub async fn dimensions(&self, view: &View) -> Result<Vec<DimensionCounts>, StoreError> {
+        let mut reader = self.reader().await?;
+        let (_, dimensions, _) = self.breakdown(&mut reader, view).await?;
+        Ok(dimensions)
+    }
+
+    /// Counts of every (service, upstream, environment) with traffic in a window, most limited
+    /// first.
+    #[tracing::instrument(name = "db.counts.pairs", level = "debug", skip_all)]
+    pub async fn pairs(&self, window: Window, time: TimeBasis) -> Result<Vec<Pair>, StoreError> {
+        let mut reader = self.reader().await?;
+        let view = View { scope: Scope::default(), window, time };
+        let cells = self.cells_by_series(&mut reader, &view).await?;
+        let mut pairs: BTreeMap<([String; 3], Vantage), (Counts, i64)> = BTreeMap::new();
+        for cell in cells {
+            let counts = cell.counts();
+            let [service, upstream, environment, _] = cell.names;
+            let sum = pairs
+                .entry(([service, upstream, environment], cell.class.vantage))
+                .or_insert((Counts::default(), cell.last_at));
+            sum.0.add(&counts);
+            sum.1 = sum.1.max(cell.last_at);
+        }
+        let mut list: Vec<Pair> = Vec::with_capacity(pairs.len());
+        // In the order of the map the client's view of a pair comes first, then the outermost.
+        for (([service, upstream, environment], source), (counts, last_at)) in pairs {
+            let environment = Some(environment).filter(|e| !e.is_empty());
+            let is_known = list.last().is_some_and(|last| {
+                last.service == service
+                    && last.upstream == upstream
+                    && last.environment == environment
+            });
+            if !is_known {
+                let last_at = UnixMillis(last_at);
+                list.push(Pair { service, upstream, environment, source, counts, last_at });
+            }
+        }
+        list.sort_by_key(|pair| Reverse((pair.counts.limited, pair.counts.attempts)));
+        Ok(list)
+    }
+
+    /// Counts of every service with client attempts in a window (by event time), most limited
+    /// first.
+    #[tracing::instrument(name = "db.counts.services", level = "debug", skip_all)]
+    pub async fn services(&self, window: Window) -> Result<Vec<ServiceCounts>, StoreError> {
+        let mut reader = self.reader().await?;
+        let view = View { scope: Scope::default(), window, time: TimeBasis::Event };
+        let cells = self.cells_by_series(&mut reader, &view).await?;
+        let mut services: BTreeMap<String, (Counts, i64)> = BTreeMap::new();
+        for cell in cells.into_iter().filter(|cell| cell.class.vantage == Vantage::Client) {
+            let counts = cell.counts();
+            let [service, ..] = cell.names;
+            let sum = services.entry(service).or_insert((Counts::default(), cell.last_at));
+            sum.0.add(&counts);
+            sum.1 = sum.1.max(cell.last_at);
+        }
+        let mut list: Vec<ServiceCounts> = services
+            .into_iter()
+            .map(|(service, (counts, last_at))| ServiceCounts {
+                service,
+                counts,
+                last_at: UnixMillis(last_at),
+            })
+            .collect();
+        list.sort_by_key(|service| Reverse((service.counts.limited, service.counts.attempts)));
+        Ok(list)
+    }
+
+    pub(super) async fn totals_in(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+    ) -> Result<Counts, StoreError> {
+        let mut args = Cut::new(view.window, SLOT_MS).args();
+        let text = sql::TOTALS.replace("{cells}", sql::CELLS);
+        let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
+        let rows = reader.all(text, &args).await?;
+        let mut totals = Counts::default();
+        for cell in self.cells(reader, &rows, false).await? {
+            if cell.class.vantage == Vantage::Client {
+                totals.add(&cell.counts());
+            }
+        }
+        Ok(totals)
+    }
+
+    pub(super) async fn buckets_in(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        width_ms: i64,
+    ) -> Result<Vec<Bucket>, StoreError> {
+        let width_ms = width_ms.max(1).saturating_add(MINUTE_MS - 1) / MINUTE_MS * MINUTE_MS;
+        let Window { from, to } = view.window;
+        let mut buckets: BTreeMap<i64, Counts> = BTreeMap::new();
+        let mut start = from.floor_to(width_ms).0;
+        while start < to.0 {
+            buckets.insert(start, Counts::default());
+            start = start.saturating_add(width_ms);
+        }
+        let cut = Cut::new(view.window, MINUTE_MS);
+        let mut args = vec![Arg::Int(cut.inner.0), Arg::Int(cut.inner.1), Arg::Int(width_ms)];
+        let text = sql::scope(&sql::clock(sql::BUCKETS, view.time), &view.scope, &mut args);
+        for row in reader.all(text, &args).await? {
+            buckets.entry(row.int(0)?).or_default().add(&counts(&row, 1)?);
+        }
+        for (from, to) in cut.edges.into_iter().filter(|(from, to)| from < to) {
+            let mut args = vec![Arg::Int(from), Arg::Int(to)];
+            let text = sql::scope(&sql::clock(sql::EDGE, view.time), &view.scope, &mut args);
+            let rows = reader.all(text, &args).await?;
+            let bucket = buckets.entry(UnixMillis(from).floor_to(width_ms).0).or_default();
+            let classes = self.classes(reader, &rows).await?;
+            for row in rows {
+                let class = class_of(&classes, row.int(0)?)?;
+                if class.vantage == Vantage::Client {
+                    bucket.add(&Counts::of_ending(class.ending(), rank(&row, 1)?, row.int(2)?));
+                }
+            }
+        }
+        Ok(buckets
+            .into_iter()
+            .map(|(start, counts)| Bucket { start: UnixMillis(start), counts })
+            .collect())
+    }
+
+    /// Totals of a view, its dimensions, and the keys that were limited in it.
+    pub(super) async fn breakdown(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+    ) -> Result<(Counts, Vec<DimensionCounts>, Vec<i64>), StoreError> {
+        let mut totals = Counts::default();
+        let mut sums: HashMap<(Dimension, String), [i64; 3]> = HashMap::new();
+        for cell in self.cells_by_series(reader, view).await? {
+            if cell.class.vantage != Vantage::Client {
+                continue;
+            }
+            let counts = cell.counts();
+            totals.add(&counts);
+            for (dimension, value) in values_of(cell) {
+                add_to(sums.entry((dimension, value)).or_default(), &counts);
+            }
+        }
+        let mut keys = Vec::new();
+        for (dimension, (kind, column)) in
+            [Dimension::Key, Dimension::Address, Dimension::Account, Dimension::Instance]
+                .into_iter()
+                .zip(ACTORS)
+        {
+            let rows = self.actors(reader, view, kind, column).await?;
+            let mut named = [0; 3];
+            for row in &rows {
+                let value = row.text(0)?.into_owned();
+                let sum = [row.int(1)?, row.int(2)?, row.int(3)?];
+                for (total, part) in named.iter_mut().zip(sum) {
+                    *total += part;
+                }
+                if dimension == Dimension::Key && keys.len() < SHARED_KEYS {
+                    keys.push(row.int(4)?);
+                }
+                sums.insert((dimension, value), sum);
+            }
+            // Below the cap every value is there, so that the rest carried none.
+            let value = if rows.len() < TOP_VALUES { "" } else { OTHER };
+            let rest = [
+                totals.attempts - named[0],
+                totals.limited - named[1],
+                totals.retries - named[2],
+            ];
+            if rest[0] > 0 {
+                let sum = sums.entry((dimension, value.to_owned())).or_default();
+                for (total, part) in sum.iter_mut().zip(rest) {
+                    *total += part;
+                }
+            }
+        }
+        Ok((totals, ranked(sums), keys))
+    }
+
+    /// Use of the given keys by every service that calls the scope's upstream.
+    pub(super) async fn key_services(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        keys: &[i64],
+    ) -> Result<Vec<KeyService>, StoreError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let words: Vec<String> = keys.iter().map(ToString::to_string).collect();
+        let scope = Scope { service: None, route: None, ..view.scope.clone() };
+        let (kind, column) = ACTORS[0];
+        let mut args = Cut::new(view.window, SLOT_MS).args();
+        args.extend([Arg::Int(kind), Arg::Int(i64::try_from(TOP_VALUES).unwrap_or(i64::MAX))]);
+        let text = sql::KEY_SERVICES
+            .replace("{actor_cells}", sql::ACTOR_CELLS)
+            .replace("{actor}", column)
+            .replace("{words}", &words.join(", "));
+        let text = sql::scope(&sql::clock(&text, view.time), &scope, &mut args);
+        let rows = reader.all(text, &args).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(KeyService {
+                    key: row.text(0)?.into_owned(),
+                    service: row.text(1)?.into_owned(),
+                    attempts: row.int(2)?,
+                    limited: row.int(3)?,
+                })
+            })
+            .collect()
+    }
+
+    /// Whether an event of `vantage` is stored for the slots that the view touches. Gateways and
+    /// origins report under their own names, so that the upstream decides where one is given.
+    pub(super) async fn has_vantage(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        vantage: Vantage,
+    ) -> Result<bool, StoreError> {
+        let mut scope = Scope { route: None, ..view.scope.clone() };
+        if scope.upstream.is_some() {
+            scope.service = None;
+        }
+        let (from, to) = slots(view.window);
+        let mut args = vec![Arg::Int(from), Arg::Int(to), vantage.as_str().into()];
+        let text = sql::scope(&sql::clock(sql::HAS_VANTAGE, view.time), &scope, &mut args);
+        Ok(reader.first(text, &args).await?.is_some())
+    }
+
+    async fn actors(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        kind: i64,
+        column: &str,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut args = Cut::new(view.window, SLOT_MS).args();
+        args.extend([Arg::Int(kind), Arg::Int(i64::try_from(TOP_VALUES).unwrap_or(i64::MAX))]);
+        let text = sql::TOP_ACTORS
+            .replace("{actor_cells}", sql::ACTOR_CELLS)
+            .replace("{actor}", column);
+        let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
+        reader.all(text, &args).await
+    }
+
+    async fn cells_by_series(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+    ) -> Result<Vec<Cell>, StoreError> {
+        let mut args = Cut::new(view.window, SLOT_MS).args();
+        let text = sql::TOTALS_BY_SERIES.replace("{cells}", sql::CELLS);
+        let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
+        let rows = reader.all(text, &args).await?;
+        self.cells(reader, &rows, true).await
+    }
+
+    async fn cells(
+        &self,
+        reader: &mut Reader,
+        rows: &[Row],
+        has_names: bool,
+    ) -> Result<Vec<Cell>, StoreError> {
+        let classes = self.classes(reader, rows).await?;
+        rows.iter()
+            .map(|row| {
+                let name = |at| Ok::<_, StoreError>(row.text(at)?.into_owned());
+                Ok(Cell {
+                    class: class_of(&classes, row.int(0)?)?,
+                    rank: rank(row, 1)?,
+                    n: row.int(2)?,
+                    last_at: row.int(3)?,
+                    names: if has_names {
+                        [name(4)?, name(5)?, name(6)?, name(7)?]
+                    } else {
+                        Default::default()
+                    },
+                })
+            })
+            .collect()
+    }
+
+    /// Classes by number; read anew when a row's first column names one that isn't known yet.
+    pub(super) async fn classes(
+        &self,
+        reader: &mut Reader,
+        rows: &[Row],
+    ) -> Result<Arc<HashMap<i64, Class>>, StoreError> {
+        let known = self.classes.read().map(|known| Arc::clone(&known)).unwrap_or_default();
+        let mut is_complete = true;
+        for row in rows {
+            is_complete &= known.contains_key(&row.int(0)?);
+        }
+        if is_complete {
+            return Ok(known);
+        }
+        let mut read = HashMap::new();
+        for row in reader.all(sql::CLASSES, &[]).await? {
+            read.insert(row.int(0)?, Class::read(&row, 1)?);
+        }
+        let read = Arc::new(read);
+        if let Ok(mut known) = self.classes.write() {
+            *known = Arc::clone(&read);
+        }
+        Ok(read)
+    }
+}
+
+impl Reader {
+    pub(super) async fn marks(&mut self, scope: &Scope) -> Result<Vec<Mark>, StoreError> {
+        let args =
+            [Arg::MaybeText(scope.service.clone()), Arg::MaybeText(scope.upstream.clone())];
+        let rows = self.all(sql::MARKS, &args).await?;
+        rows.iter()
+            .rev()
+            .map(|row| {
+                Ok(Mark {
+                    id: row.int(0)?,
+                    at: UnixMillis(row.int(1)?),
+                    service: row.text_or_none(2)?,
+                    upstream: row.text_or_none(3)?,
+                    title: row.text(4)?.into_owned(),
+                })
+            })
+            .collect()
+    }
+
+    pub(super) async fn senders(
+        &mut self,
+        text: &'static str,
+        args: &[Arg],
+    ) -> Result<Vec<Sender>, StoreError> {
+        let rows = self.all(text, args).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(Sender {
+                    service: row.text(0)?.into_owned(),
+                    counts: SenderCounts {
+                        events: row.int(1)?,
+                        redactions: row.int(2)?,
+                        unknown_fields: row.int(3)?,
+                        rejected: row.int(4)?,
+                        id_conflicts: row.int(5)?,
+                    },
+                })
+            })
+            .collect()
+    }
+
+    pub(super) async fn labels(&mut self, window: Window) -> Result<Labels, StoreError> {
+        let (from, to) = slots(window);
+        let mut lists: [Vec<String>; 3] = Default::default();
+        for (list, name) in lists.iter_mut().zip(["service", "upstream", "environment"]) {
+            let text = sql::LABELS.replace("{name}", name);
+            for row in self.all(text, &[Arg::Int(from), Arg::Int(to)]).await? {
+                list.extend(row.text_or_none(0)?.filter(|name| !name.is_empty()));
+            }
+        }
+        let [services, upstreams, environments] = lists;
+        Ok(Labels { services, upstreams, environments })
+    }
+}
+
+/// The whole slots that a window touches.
+fn slots(window: Window) -> (i64, i64) {
+    (window.from.floor_to(SLOT_MS).0, window.to.0)
+}
+
+fn rank(row: &Row, at: usize) -> Result<u32, StoreError> {
+    Ok(u32::try_from(row.int(at)?).unwrap_or(u32::MAX))
+}
+
+fn class_of(classes: &HashMap<i64, Class>, id: i64) -> Result<Class, StoreError> {
+    classes.get(&id).copied().ok_or_else(|| StoreError::Corrupt {
+        table: "events",
+        column: "class_id",
+        reason: format!("{id} is not in classes"),
+    })
+}
+
+/// Reads the measures of `sql::MINUTES` from column `at` on.
+fn counts(row: &Row, at: usize) -> Result<Counts, StoreError> {
+    let n = |i: usize| row.int(at + i);
+    Ok(Counts {
+        attempts: n(0)?,
+        answered: n(1)?,
+        requests: n(2)?,
+        retries: n(3)?,
+        status_429: n(4)?,
+        limited: n(5)?,
+        limited_retries: n(6)?,
+        succeeded: n(7)?,
+        server_errors: n(8)?,
+        errors: n(9)?,
+        retried_operations: n(10)?,
+        retry_successes: n(11)?,
+        gave_up: n(12)?,
+    })
+}
+
+/// The values of the dimensions that a cell tells.
+fn values_of(cell: Cell) -> [(Dimension, String); 7] {
+    let class = cell.class;
+    let responder = match class.certainty {
+        Certainty::Certain | Certainty::Confident => class.returned_by.as_str(),
+        Certainty::Likely | Certainty::Unknown => "unknown",
+    };
+    let status = match (class.status, class.error) {
+        (Some(status), _) => status.to_string(),
+        (None, error) => error.map_or("", AttemptError::as_str).to_owned(),
+    };
+    let limit_type = if class.limited { class.limit_type.as_str() } else { "" };
+    let [service, _, environment, route] = cell.names;
+    [
+        (Dimension::Service, service),
+        (Dimension::Environment, environment),
+        (Dimension::Route, route),
+        (
+            Dimension::RetryLayer,
+            class.retry_layer.map_or("unknown", RetryLayer::as_str).to_owned(),
+        ),
+        (Dimension::Responder, responder.to_owned()),
+        (Dimension::LimitType, limit_type.to_owned()),
+        (Dimension::Status, status),
+    ]
+}
+
+fn add_to(sum: &mut [i64; 3], counts: &Counts) {
+    sum[0] += counts.attempts;
+    sum[1] += counts.limited;
+    sum[2] += counts.retries;
+}
+
+/// Puts sums in order and adds up what is beyond the cap.
+fn ranked(sums: HashMap<(Dimension, String), [i64; 3]>) -> Vec<DimensionCounts> {
+    let mut by_dimension: BTreeMap<Dimension, Vec<DimensionCounts>> = BTreeMap::new();
+    for ((dimension, value), [attempts, limited, retries]) in sums {
+        by_dimension.entry(dimension).or_default().push(DimensionCounts {
+            dimension,
+            value,
+            attempts,
+            limited,
+            retries,
+        });
+    }
+    let mut all = Vec::new();
+    for (dimension, mut list) in by_dimension {
+        list.sort_by(|a, b| {
+            (b.limited, b.attempts, &a.value).cmp(&(a.limited, a.attempts, &b.value))
+        });
+        // An `other` that came with the list stays the last of it.
+        let mut rest = [0; 3];
+        let mut kept = 0;
+        list.retain(|counts| {
+            let stays = kept < TOP_VALUES && counts.value != OTHER;
+            if stays {
+                kept += 1;
+            } else {
+                rest[0] += counts.attempts;
+                rest[1] += counts.limited;
+                rest[2] += counts.retries;
+            }
+            stays
+        });
+        all.append(&mut list);
+        let [attempts, limited, retries] = rest;
+        if attempts > 0 {
+            all.push(DimensionCounts {
+                dimension,
+                value: OTHER.to_owned(),
+                attempts,
+                limited,
+                retries,
+            });
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_cut_at_whole_stretches() {
+        let cut = |from, to| {
+            Cut::new(Window { from: UnixMillis(from), to: UnixMillis(to) }, 100)
+        };
+        for ((from, to), inner, edges) in [
+            ((100, 300), (100, 300), [(100, 100), (300, 300)]),
+            ((150, 320), (200, 300), [(150, 200), (300, 320)]),
+            ((150, 220), (200, 200), [(150, 200), (200, 220)]),
+            ((150, 180), (0, 0), [(150, 180), (0, 0)]),
+            ((-150, -20), (-100, -100), [(-150, -100), (-100, -20)]),
+            ((300, 100), (300, 300), [(300, 300), (300, 300)]),
+        ] {
+            assert_eq!(cut(from, to), Cut { inner, edges }, "{from}..{to}");
+        }
+    }
+
+    #[test]
+    fn values_beyond_the_cap_are_added_up() {
+        let sums = (0..TOP_VALUES + 5)
+            .map(|n| ((Dimension::Route, format!("/{n}")), [10, i64::from(n < 3), 1]))
+            .collect();
+        let list = ranked(sums);
+        assert_eq!(list.len(), TOP_VALUES + 1);
+        assert_eq!(list[0].limited, 1);
+        let other = list.last().unwrap();
+        assert_eq!((other.value.as_str(), other.attempts, other.retries), (OTHER, 50, 5));
+    }
+}

@@ -1,0 +1,287 @@
+//! Everything that the eight steps look at, from one snapshot.
+
+use super::lists::{identity, order};
+use super::reader::{Arg, Reader};
+use super::{Store, StoreError, sql};
+use crate::domain::checklist::{Comparison, Facts};
+use crate::domain::event::Vantage;
+use crate::domain::stored::{Mark, StoredEvent, View};
+use crate::domain::time::{HOUR_MS, MINUTE_MS, UnixMillis, Window};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// Most attempts that facts carry.
+pub const MAX_ATTEMPTS: usize = 20_000;
+/// Most stretches that a window is divided into.
+pub const MAX_BUCKETS: i64 = 240;
+/// Most attempts whose observations are looked for.
+const MAX_JOINED: usize = 2_000;
+/// Ids looked for in one statement.
+const IDS_AT_ONCE: usize = 500;
+/// Longest stretch on each side of a marked change.
+const MAX_SIDE_MS: i64 = HOUR_MS;
+
+/// Widths of stretches that people can read, in minutes.
+const WIDTHS: &[i64] = &[1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 10_080];
+
+/// Width of the stretches that a window is divided into: the smallest common one (whole weeks for
+/// very long windows) that gives at most [`MAX_BUCKETS`].
+pub fn bucket_width_ms(window: Window) -> i64 {
+    let length = window.length().0.max(1);
+    // One more stretch than the length asks for, where the window begins inside of one.
+    let fits = |width: i64| length / width + 2 <= MAX_BUCKETS;
+    WIDTHS.iter().map(|minutes| minutes * MINUTE_MS).find(|width| fits(*width)).unwrap_or_else(
+        || {
+            let week = 10_080 * MINUTE_MS;
+            (length / (MAX_BUCKETS - 2) / week + 1).saturating_mul(week)
+        },
+    )
+}
+
+impl Store {
+    /// Everything that the eight steps look at.
+    #[tracing::instrument(name = "db.facts.get", level = "debug", skip_all)]
+    pub async fn facts(&self, view: &View, now: UnixMillis) -> Result<Facts, StoreError> {
+        let mut reader = self.reader().await?;
+        let reader = &mut reader;
+        let (totals, dimensions, keys) = self.breakdown(reader, view).await?;
+        let from = UnixMillis(view.window.from.0.saturating_sub(view.window.length().0));
+        let before_view =
+            View { window: Window { from, to: view.window.from }, ..view.clone() };
+        let before = self.totals_in(reader, &before_view).await?;
+        let buckets = self.buckets_in(reader, view, bucket_width_ms(view.window)).await?;
+        let (attempts, attempts_complete) = sample(reader, view).await?;
+        let has_observations = reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_some();
+        let (mut observations, mut has_gateway_source, mut has_origin_source) =
+            (Vec::new(), false, false);
+        if has_observations {
+            observations = joined(reader, &attempts).await?;
+            has_gateway_source = self.has_vantage(reader, view, Vantage::Gateway).await?;
+            has_origin_source = self.has_vantage(reader, view, Vantage::Origin).await?;
+        }
+        let key_services = self.key_services(reader, view, &keys).await?;
+        let marks = reader.marks(&view.scope).await?;
+        let mark = marks.iter().rev().find(|mark| mark.at < view.window.to && mark.at < now);
+        let comparison = match mark {
+            Some(mark) => self.comparison(reader, view, mark, now).await?,
+            None => None,
+        };
+        Ok(Facts {
+            view: view.clone(),
+            now,
+            totals,
+            before,
+            buckets,
+            dimensions,
+            attempts,
+            attempts_complete,
+            observations,
+            has_gateway_source,
+            has_origin_source,
+            key_services,
+            marks,
+            comparison,
+        })
+    }
+
+    /// Two stretches of equal length around a mark: up to an hour, as far as time has passed.
+    async fn comparison(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        mark: &Mark,
+        now: UnixMillis,
+    ) -> Result<Option<Comparison>, StoreError> {
+        let side = now.since(mark.at).0.min(MAX_SIDE_MS);
+        if side <= 0 {
+            return Ok(None);
+        }
+        let sides = [
+            Window { from: UnixMillis(mark.at.0.saturating_sub(side)), to: mark.at },
+            Window { from: mark.at, to: UnixMillis(mark.at.0.saturating_add(side)) },
+        ]
+        .map(|window| View { window, ..view.clone() });
+        let [before, after] = &sides;
+        Ok(Some(Comparison {
+            mark: mark.clone(),
+            before_window: before.window,
+            after_window: after.window,
+            before: self.totals_in(reader, before).await?,
+            after: self.totals_in(reader, after).await?,
+            before_p95_ms: duration_p95(reader, before).await?,
+            after_p95_ms: duration_p95(reader, after).await?,
+            before_duplicates: duplicates(reader, before).await?,
+            after_duplicates: duplicates(reader, after).await?,
+        }))
+    }
+}
+
+/// The view's attempts in the order they were sent, and whether they are all. Beyond the cap:
+/// limited ones (at first half of the cap, so that there is room for the next), the others of their
+/// operations, the rest of the limited, retries, failures, then others; newest first in each.
+async fn sample(reader: &mut Reader, view: &View) -> Result<(Vec<StoredEvent>, bool), StoreError> {
+    let cap = i64::try_from(MAX_ATTEMPTS).unwrap_or(i64::MAX);
+    let window = |limit: i64| {
+        vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0), Arg::Int(limit)]
+    };
+    let mut args = window(cap + 1);
+    let text = sql::scope(&sql::clock(sql::ATTEMPT_ROWS, view.time), &view.scope, &mut args);
+    let rows = match reader.first(text, &args).await? {
+        Some(row) => row.int(0)?,
+        None => 0,
+    };
+    let mut kept = Kept::default();
+    if rows <= cap {
+        kept.add(reader.attempts(view, &[], window(cap)).await?);
+        return Ok((kept.in_order(), true));
+    }
+    let limited = [sql::ONLY_LIMITED.to_owned()];
+    kept.add(reader.attempts(view, &limited, window(cap / 2)).await?);
+    let operations: BTreeSet<String> =
+        kept.events.iter().filter_map(|s| s.event.operation_id.clone()).collect();
+    let operations: Vec<String> = operations.into_iter().collect();
+    for part in operations.chunks(IDS_AT_ONCE) {
+        if kept.room() == 0 {
+            break;
+        }
+        let mut args = window(i64::try_from(kept.room() + kept.events.len()).unwrap_or(cap));
+        let only = [in_list("e.operation_id", part, &mut args)];
+        kept.add(reader.attempts(view, &only, args).await?);
+    }
+    for only in [
+        &[sql::ONLY_LIMITED.to_owned()][..],
+        &[sql::ONLY_RETRIES.to_owned()],
+        &[sql::ONLY_FAILED.to_owned()],
+        &[],
+    ] {
+        if kept.room() > 0 {
+            // Those kept already may come again, so that as many more are asked for.
+            kept.add(reader.attempts(view, only, window(cap)).await?);
+        }
+    }
+    Ok((kept.in_order(), false))
+}
+
+/// Attempts kept so far, each once.
+#[derive(Default)]
+struct Kept {
+    events: Vec<StoredEvent>,
+    seen: HashSet<(String, UnixMillis)>,
+}
+
+impl Kept {
+    fn room(&self) -> usize {
+        MAX_ATTEMPTS.saturating_sub(self.events.len())
+    }
+
+    fn add(&mut self, more: Vec<StoredEvent>) {
+        for stored in more {
+            if self.room() == 0 {
+                return;
+            }
+            if self.seen.insert(identity(&stored)) {
+                self.events.push(stored);
+            }
+        }
+    }
+
+    fn in_order(mut self) -> Vec<StoredEvent> {
+        self.events.sort_by(|a, b| order(a).cmp(&order(b)));
+        self.events
+    }
+}
+
+/// `column IN ($4, …)`; the values go behind `args`.
+fn in_list(column: &str, values: &[String], args: &mut Vec<Arg>) -> String {
+    let mut marks = Vec::with_capacity(values.len());
+    for value in values {
+        args.push(Arg::Text(value.clone()));
+        marks.push(format!("${}", args.len()));
+    }
+    format!("{column} IN ({})", marks.join(", "))
+}
+
+/// What gateways and origins saw of these attempts: those with the same request, ray or trace id.
+/// Limited attempts are looked for first.
+async fn joined(
+    reader: &mut Reader,
+    attempts: &[StoredEvent],
+) -> Result<Vec<StoredEvent>, StoreError> {
+    let mut chosen: Vec<&StoredEvent> = attempts.iter().collect();
+    chosen.sort_by_key(|s| (!s.verdict.limited, std::cmp::Reverse(s.event.occurred_at)));
+    chosen.truncate(MAX_JOINED);
+    let mut found: BTreeMap<(UnixMillis, String), StoredEvent> = BTreeMap::new();
+    let columns: [(&str, fn(&StoredEvent) -> &Option<String>); 3] = [
+        ("e.request_id", |s| &s.event.request_id),
+        ("e.ray_id", |s| &s.event.ray_id),
+        ("e.trace_id", |s| &s.event.trace_id),
+    ];
+    for (column, read) in columns {
+        let ids: BTreeSet<String> = chosen.iter().filter_map(|s| read(s).clone()).collect();
+        let ids: Vec<String> = ids.into_iter().collect();
+        for part in ids.chunks(IDS_AT_ONCE) {
+            let mut args = Vec::new();
+            let condition = format!(
+                "WHERE {} AND e.class_id IN (SELECT id FROM classes WHERE vantage <> 'client') \
+                 LIMIT {MAX_JOINED}",
+                in_list(column, part, &mut args)
+            );
+            for stored in reader.events(&condition, &args).await? {
+                let (event_id, at) = identity(&stored);
+                found.insert((at, event_id), stored);
+            }
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+/// 95th percentile of the durations of a view by nearest rank, weighted by `count`.
+async fn duration_p95(reader: &mut Reader, view: &View) -> Result<Option<i64>, StoreError> {
+    let mut args = vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0)];
+    let text = sql::scope(&sql::clock(sql::DURATIONS, view.time), &view.scope, &mut args);
+    let rows = reader.all(text, &args).await?;
+    let mut total = 0_i64;
+    for row in &rows {
+        total += row.int(1)?;
+    }
+    // The smallest rank that holds 95 of a hundred: ceil(0.95 n) in whole numbers.
+    let rank = total.saturating_mul(95).saturating_add(99) / 100;
+    let mut below = 0_i64;
+    for row in &rows {
+        below += row.int(1)?;
+        if below >= rank {
+            return Ok(Some(row.int(0)?));
+        }
+    }
+    Ok(None)
+}
+
+/// Writes that may have been done twice: 409 after a retry, and one idempotency key with two
+/// bodies.
+async fn duplicates(reader: &mut Reader, view: &View) -> Result<i64, StoreError> {
+    let mut sum = 0;
+    for question in [sql::CONFLICTS_AFTER_RETRY, sql::KEYS_WITH_TWO_BODIES] {
+        let mut args = vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0)];
+        let text = sql::scope(&sql::clock(question, view.time), &view.scope, &mut args);
+        if let Some(row) = reader.first(text, &args).await? {
+            sum += row.int(0)?;
+        }
+    }
+    Ok(sum)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_has_at_most_240_buckets() {
+        for (minutes, width) in
+            [(1, 1), (60, 1), (238, 1), (240, 2), (24 * 60, 10), (7 * 24 * 60, 60), (525_600, 10_080)]
+        {
+            let window = Window { from: UnixMillis(7), to: UnixMillis(7 + minutes * MINUTE_MS) };
+            assert_eq!(bucket_width_ms(window), width * MINUTE_MS, "{minutes} minutes");
+        }
+        let all = Window { from: UnixMillis(-62_135_596_800_000), to: UnixMillis(253_402_300_799_000) };
+        assert!(all.length().0 / bucket_width_ms(all) + 2 <= MAX_BUCKETS);
+    }
+}

@@ -1,0 +1,253 @@
+//! Events themselves: by id, and page by page.
+
+use super::reader::{Arg, Reader};
+use super::{Store, StoreError, rows, sql};
+use crate::domain::event::AttemptError;
+use crate::domain::stored::{
+    Cursor, Dimension, RowFilter, RowPage, StoredEvent, TimeBasis, View,
+};
+use crate::domain::time::UnixMillis;
+use std::collections::HashSet;
+
+/// Most events that a look-up by one id gives.
+pub const LOOKUP_LIMIT: i64 = 500;
+/// Most rows on a page of a list.
+pub const PAGE_LIMIT: u32 = 1_000;
+/// Events fetched by identity in one statement.
+const REFS_AT_ONCE: usize = 200;
+
+impl Store {
+    /// Every event with one id, oldest first: more than one where a sender used it again at
+    /// another time.
+    #[tracing::instrument(name = "db.events.by_id", level = "debug", skip_all)]
+    pub async fn events_by_id(&self, event_id: &str) -> Result<Vec<StoredEvent>, StoreError> {
+        self.reader().await?.events_by(sql::BY_EVENT_ID, event_id).await
+    }
+
+    /// What was seen of one operation, in the order it was sent; at most [`LOOKUP_LIMIT`].
+    #[tracing::instrument(name = "db.operations.get", level = "debug", skip_all)]
+    pub async fn operation(&self, operation_id: &str) -> Result<Vec<StoredEvent>, StoreError> {
+        self.reader().await?.events_by(sql::BY_OPERATION, operation_id).await
+    }
+
+    /// Events that carry `id` as event, operation, request, ray or trace id, in the order they were
+    /// sent; at most [`LOOKUP_LIMIT`]. A ray id is found with and without the place behind its
+    /// hyphen.
+    #[tracing::instrument(name = "db.events.lookup", level = "debug", skip_all)]
+    pub async fn lookup(&self, id: &str) -> Result<Vec<StoredEvent>, StoreError> {
+        let mut reader = self.reader().await?;
+        let ray = id.split('-').next().filter(|head| is_ray(head));
+        let mut questions = vec![
+            (sql::BY_EVENT_ID, id),
+            (sql::BY_OPERATION, id),
+            (sql::BY_REQUEST, id),
+            (sql::BY_RAY, id),
+            (sql::BY_TRACE, id),
+        ];
+        if let Some(head) = ray {
+            questions.extend([(sql::BY_RAY, head), (sql::BY_RAY_HEAD, head)]);
+        }
+        let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        for (question, id) in questions {
+            for stored in reader.events_by(question, id).await? {
+                if seen.insert(identity(&stored)) {
+                    found.push(stored);
+                }
+            }
+        }
+        found.sort_by(|a, b| order(a).cmp(&order(b)));
+        found.truncate(usize::try_from(LOOKUP_LIMIT).unwrap_or(usize::MAX));
+        Ok(found)
+    }
+
+    /// Client attempts that a filter names, newest first, at most `limit` (and [`PAGE_LIMIT`]),
+    /// from the one behind `after` on.
+    #[tracing::instrument(name = "db.events.list", level = "debug", skip_all)]
+    pub async fn rows(
+        &self,
+        filter: &RowFilter,
+        after: Option<&Cursor>,
+        limit: u32,
+    ) -> Result<RowPage, StoreError> {
+        let mut reader = self.reader().await?;
+        let limit = limit.clamp(1, PAGE_LIMIT);
+        let view = &filter.view;
+        let mut to = view.window.to.0;
+        if let Some(cursor) = after {
+            to = to.min(cursor.at.0.saturating_add(1));
+        }
+        let mut args =
+            vec![Arg::Int(view.window.from.0), Arg::Int(to), Arg::Int(i64::from(limit) + 1)];
+        let mut only: Vec<String> = Vec::new();
+        only.extend(filter.limited.map(|limited| {
+            if limited { sql::ONLY_LIMITED } else { sql::ONLY_SERVED }.to_owned()
+        }));
+        only.extend(filter.retry.map(|retry| {
+            if retry { sql::ONLY_RETRIES } else { sql::ONLY_FIRST }.to_owned()
+        }));
+        if let Some((dimension, value)) = &filter.value {
+            only.push(only_value(*dimension, value, &mut args));
+        }
+        if let Some(cursor) = after {
+            args.extend([
+                Arg::Int(cursor.at.0),
+                Arg::Int(cursor.occurred_at.0),
+                Arg::Text(cursor.event_id.clone()),
+            ]);
+            let n = args.len();
+            only.push(format!(
+                "(e.{{at}}, e.occurred_at, e.event_id) < (${}, ${}, ${n})",
+                n - 2,
+                n - 1
+            ));
+        }
+        let mut items = reader.attempts(view, &only, args).await?;
+        let has_more = items.len() > usize::try_from(limit).unwrap_or(usize::MAX);
+        items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let next = items.last().filter(|_| has_more).map(|last| Cursor {
+            at: match view.time {
+                TimeBasis::Event => last.event.occurred_at,
+                TimeBasis::Received => last.received_at,
+            },
+            occurred_at: last.event.occurred_at,
+            event_id: last.event.event_id.clone(),
+        });
+        Ok(RowPage { items, next })
+    }
+
+    /// The events with these identities that are stored, in the order they were sent.
+    #[tracing::instrument(name = "db.events.by_refs", level = "debug", skip_all)]
+    pub async fn rows_by_refs(
+        &self,
+        refs: &[(String, UnixMillis)],
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let mut reader = self.reader().await?;
+        let mut found = Vec::new();
+        let mut seen = HashSet::new();
+        for part in refs.chunks(REFS_AT_ONCE) {
+            let mut args = Vec::with_capacity(part.len() * 2);
+            let mut conditions = Vec::with_capacity(part.len());
+            for (event_id, at) in part.iter().filter(|one| seen.insert(*one)) {
+                args.extend([event_id.as_str().into(), Arg::Int(at.0)]);
+                let n = args.len();
+                conditions.push(format!("(e.event_id = ${} AND e.occurred_at = ${n})", n - 1));
+            }
+            if !conditions.is_empty() {
+                let condition = format!("WHERE {}", conditions.join(" OR "));
+                found.append(&mut reader.events(&condition, &args).await?);
+            }
+        }
+        found.sort_by(|a, b| order(a).cmp(&order(b)));
+        Ok(found)
+    }
+}
+
+impl Reader {
+    /// Events by one id, at most [`LOOKUP_LIMIT`].
+    async fn events_by(
+        &mut self,
+        question: &str,
+        id: &str,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        if id.contains('\0') {
+            return Ok(Vec::new());
+        }
+        self.events(question, &[id.into(), Arg::Int(LOOKUP_LIMIT)]).await
+    }
+
+    /// Events that a condition names.
+    pub(super) async fn events(
+        &mut self,
+        condition: &str,
+        args: &[Arg],
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let text = format!("{}{condition}", sql::EVENTS);
+        self.all(text, args).await?.iter().map(rows::stored_event).collect()
+    }
+
+    /// Client attempts of a view, newest first, narrowed by conditions of `sql`; `args` begins with
+    /// the window and the limit.
+    pub(super) async fn attempts(
+        &mut self,
+        view: &View,
+        only: &[String],
+        mut args: Vec<Arg>,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let only = if only.is_empty() { "1 = 1".to_owned() } else { only.join(" AND ") };
+        let text = sql::clock(&sql::ATTEMPTS.replace("{only}", &only), view.time);
+        let text = sql::scope(&text, &view.scope, &mut args);
+        self.events(&text, &args).await
+    }
+}
+
+/// The identity of an event.
+pub(super) fn identity(stored: &StoredEvent) -> (String, UnixMillis) {
+    (stored.event.event_id.clone(), stored.event.occurred_at)
+}
+
+/// What events are put in order by.
+pub(super) fn order(stored: &StoredEvent) -> (UnixMillis, u32, &str) {
+    (stored.event.occurred_at, stored.event.attempt, &stored.event.event_id)
+}
+
+/// Whether a text can be the first part of a Cloudflare ray id: hexadecimal digits.
+fn is_ray(head: &str) -> bool {
+    head.len() >= 4 && head.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// The condition for one value of a dimension; the value goes behind `args`.
+fn only_value(dimension: Dimension, value: &str, args: &mut Vec<Arg>) -> String {
+    let class = |condition: &str| format!("e.class_id IN (SELECT id FROM classes WHERE {condition})");
+    let mut mark = |arg: Arg| {
+        args.push(arg);
+        format!("${}", args.len())
+    };
+    let mut series = |column: &str| {
+        format!("e.series_id IN (SELECT id FROM series WHERE {column} = {})", mark(value.into()))
+    };
+    match dimension {
+        Dimension::Service => return series("service"),
+        Dimension::Environment => return series("environment"),
+        Dimension::Route => return series("route"),
+        _ => {}
+    }
+    let mut actor = |column: &str| {
+        if value.is_empty() {
+            return format!("e.{column} IS NULL");
+        }
+        format!("e.{column} = (SELECT id FROM words WHERE word = {})", mark(value.into()))
+    };
+    match dimension {
+        Dimension::Key => return actor("key_id"),
+        Dimension::Address => return actor("address_id"),
+        Dimension::Account => return actor("account_id"),
+        Dimension::Instance => return actor("instance_id"),
+        _ => {}
+    }
+    match dimension {
+        Dimension::RetryLayer if value == "unknown" => class("retry_layer = ''"),
+        Dimension::RetryLayer => class(&format!("retry_layer = {}", mark(value.into()))),
+        Dimension::Responder if value == "unknown" => class(
+            "returned_by = 'unknown' OR certainty NOT IN ('certain', 'confident')",
+        ),
+        Dimension::Responder => class(&format!(
+            "certainty IN ('certain', 'confident') AND returned_by = {}",
+            mark(value.into())
+        )),
+        Dimension::LimitType if value.is_empty() => class("limited = 0"),
+        Dimension::LimitType => {
+            class(&format!("limited = 1 AND limit_type = {}", mark(value.into())))
+        }
+        _ => match (value.parse::<u16>(), value.parse::<AttemptError>()) {
+            (Ok(status), _) if status > 0 => {
+                class(&format!("status = {}", mark(Arg::Int(i64::from(status)))))
+            }
+            (_, Ok(error)) => {
+                class(&format!("status = 0 AND error = {}", mark(error.as_str().into())))
+            }
+            _ if value.is_empty() => class("status = 0 AND error = ''"),
+            _ => "1 = 0".to_owned(),
+        },
+    }
+}

@@ -1,0 +1,89 @@
+//! The schema: files in `migrations/`, built into the program and applied when a store is opened.
+//!
+//! A change only ever adds (expand, then contract a release later), so that an older program runs
+//! on a newer schema: changes that it does not know are left alone.
+
+use super::StoreError;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _, SqliteConnection};
+
+struct Migration {
+    version: i64,
+    name: &'static str,
+    sqlite: &'static str,
+    postgres: &'static str,
+}
+
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    name: "0001_attempts",
+    sqlite: include_str!("../../migrations/sqlite/0001_attempts.sql"),
+    postgres: include_str!("../../migrations/postgres/0001_attempts.sql"),
+}];
+
+/// Holds the versions that were applied.
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS schema_changes (\
+    version BIGINT NOT NULL PRIMARY KEY, name TEXT NOT NULL)";
+const APPLIED: &str = "SELECT version FROM schema_changes";
+const RECORD: &str = "INSERT INTO schema_changes (version, name) VALUES ($1, $2)";
+/// Held until the transaction ends, so that one replica changes the schema at a time. The number is
+/// ours alone: "retrylen" in ASCII, the highest bit clear.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(8243126122091734382)";
+
+/// Applies what is missing. The write lock is taken first, so that a second process waits.
+pub(super) async fn apply_sqlite(connection: &mut SqliteConnection) -> Result<u32, StoreError> {
+    let mut transaction = connection.begin_with("BEGIN IMMEDIATE").await?;
+    sqlx::query(CREATE).execute(&mut *transaction).await?;
+    let applied: Vec<i64> = sqlx::query(APPLIED)
+        .fetch_all(&mut *transaction)
+        .await?
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()?;
+    let mut done = 0;
+    for migration in MIGRATIONS.iter().filter(|m| !applied.contains(&m.version)) {
+        let failed = |source| StoreError::Migration { name: migration.name, source };
+        sqlx::raw_sql(AssertSqlSafe(migration.sqlite))
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        sqlx::query(RECORD)
+            .bind(migration.version)
+            .bind(migration.name)
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        done += 1;
+    }
+    transaction.commit().await?;
+    Ok(done)
+}
+
+/// Applies what is missing, one replica at a time.
+pub(super) async fn apply_postgres(connection: &mut PgConnection) -> Result<u32, StoreError> {
+    let mut transaction = connection.begin().await?;
+    sqlx::query(LOCK).execute(&mut *transaction).await?;
+    sqlx::query(CREATE).execute(&mut *transaction).await?;
+    let applied: Vec<i64> = sqlx::query(APPLIED)
+        .fetch_all(&mut *transaction)
+        .await?
+        .iter()
+        .map(|row| row.try_get(0))
+        .collect::<Result<_, _>>()?;
+    let mut done = 0;
+    for migration in MIGRATIONS.iter().filter(|m| !applied.contains(&m.version)) {
+        let failed = |source| StoreError::Migration { name: migration.name, source };
+        sqlx::raw_sql(AssertSqlSafe(migration.postgres))
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        sqlx::query(RECORD)
+            .bind(migration.version)
+            .bind(migration.name)
+            .execute(&mut *transaction)
+            .await
+            .map_err(failed)?;
+        done += 1;
+    }
+    transaction.commit().await?;
+    Ok(done)
+}

@@ -1,0 +1,425 @@
+//! PostgreSQL: any number of replicas write to one database.
+//!
+//! A batch is one statement with an array per column (`UNNEST`), and what is there already is left
+//! out by `ON CONFLICT DO NOTHING`. Everything that two replicas may write at once is written in
+//! the order of its key, so that they wait for each other and never block each other.
+
+use super::batch::{self, Dictionary, Ids, Missing};
+use super::rows::{Draft, SeriesKey};
+use super::{READ_LIMIT, StoreError, migrations, sql};
+use crate::domain::stored::{Inserted, SenderCounts};
+use crate::domain::time::UnixMillis;
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
+use sqlx::{
+    Arguments as _, AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _,
+};
+use std::collections::{BTreeMap, HashSet};
+use std::str::FromStr as _;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::RwLock;
+
+/// How many questions are read at once by one replica.
+const READERS: u32 = 8;
+/// How many connections of one replica write.
+const WRITERS: u32 = 4;
+/// How long a caller waits for a free connection.
+const CONNECTION_WAIT: Duration = Duration::from_secs(10);
+/// How often a batch is tried again that the database broke off to free another one.
+const ATTEMPTS: usize = 4;
+
+/// Pools of connections, and the known numbers.
+#[derive(Debug)]
+pub(super) struct PostgresStore {
+    pub(super) readers: PgPool,
+    writers: PgPool,
+    dictionary: RwLock<Dictionary>,
+    statements: Statements,
+}
+
+#[derive(Debug)]
+struct Statements {
+    events: Arc<str>,
+    minutes: Arc<str>,
+    classes: Arc<str>,
+    actors: Arc<str>,
+}
+
+impl Statements {
+    fn new() -> Self {
+        let sums = |sums: sql::Sums| {
+            let arrays: Vec<String> =
+                (1..=sums.columns.len()).map(|n| format!("${n}::bigint[]")).collect();
+            Arc::from(format!(
+                "{}SELECT * FROM unnest({}){}",
+                sums.head(),
+                arrays.join(", "),
+                sums.tail()
+            ))
+        };
+        let arrays: Vec<String> = sql::EVENT_INSERT
+            .iter()
+            .enumerate()
+            .map(|(i, column)| {
+                let kind = if is_number(column) { "bigint" } else { "text" };
+                format!("${}::{kind}[]", i + 1)
+            })
+            .collect();
+        Self {
+            events: Arc::from(format!(
+                "INSERT INTO events ({}) SELECT * FROM unnest({}) \
+                 ON CONFLICT DO NOTHING RETURNING event_id, occurred_at",
+                sql::EVENT_INSERT.join(", "),
+                arrays.join(", ")
+            )),
+            minutes: sums(sql::MINUTES),
+            classes: sums(sql::CLASS_SUMS),
+            actors: sums(sql::ACTOR_SUMS),
+        }
+    }
+}
+
+fn is_number(column: &str) -> bool {
+    matches!(
+        column,
+        "occurred_at"
+            | "received_at"
+            | "series_id"
+            | "class_id"
+            | "attempt"
+            | "count"
+            | "duration_ms"
+            | "key_id"
+            | "address_id"
+            | "account_id"
+            | "instance_id"
+    )
+}
+
+/// Identities among the stored events whose id is in an array.
+const STORED: &str = "SELECT event_id, occurred_at FROM events WHERE event_id = ANY($1::text[])";
+const ADD_SERIES: &str = "INSERT INTO series (service, upstream, environment, route) \
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) ON CONFLICT DO NOTHING";
+const FIND_SERIES: &str = "SELECT s.id, s.service, s.upstream, s.environment, s.route \
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
+AS u (service, upstream, environment, route) \
+JOIN series s USING (service, upstream, environment, route)";
+const ADD_WORDS: &str =
+    "INSERT INTO words (word) SELECT * FROM unnest($1::text[]) ON CONFLICT DO NOTHING";
+const FIND_WORDS: &str = "SELECT id, word FROM words WHERE word = ANY($1::text[])";
+
+impl PostgresStore {
+    /// Connects and brings the schema up to date.
+    pub(super) async fn open(url: &str) -> Result<Self, StoreError> {
+        let options = PgConnectOptions::from_str(url)
+            .map_err(|error| StoreError::Address(error.to_string()))?
+            .application_name("retrylens")
+            .disable_statement_logging();
+        let pool = || PgPoolOptions::new().acquire_timeout(CONNECTION_WAIT);
+        let writers = pool().max_connections(WRITERS).connect_with(options.clone()).await?;
+        let mut connection = writers.acquire().await?;
+        migrations::apply_postgres(&mut connection).await?;
+        drop(connection);
+        let limited =
+            options.options([("statement_timeout", READ_LIMIT.as_millis().to_string())]);
+        let readers = pool().max_connections(READERS).connect_lazy_with(limited);
+        Ok(Self {
+            readers,
+            writers,
+            dictionary: RwLock::default(),
+            statements: Statements::new(),
+        })
+    }
+
+    /// Closes every connection.
+    pub(super) async fn close(&self) {
+        self.readers.close().await;
+        self.writers.close().await;
+    }
+
+    /// Stores what is new in `drafts`, with its sums, in one transaction.
+    pub(super) async fn insert(
+        &self,
+        drafts: Vec<Draft>,
+        received_at: UnixMillis,
+    ) -> Result<Vec<Inserted>, StoreError> {
+        let missing = self.dictionary.read().await.missing(&drafts);
+        if !(missing.series.is_empty() && missing.classes.is_empty() && missing.words.is_empty()) {
+            let found = self.name_all(missing).await?;
+            self.dictionary.write().await.learn(found);
+        }
+        let ids: Vec<Ids> = {
+            let dictionary = self.dictionary.read().await;
+            let none = Missing::default();
+            let known: Option<Vec<Ids>> =
+                drafts.iter().map(|draft| dictionary.ids(draft, &none)).collect();
+            match known {
+                Some(ids) => ids,
+                // The copy was started over just now by another batch.
+                None => {
+                    drop(dictionary);
+                    return Box::pin(self.insert(drafts, received_at)).await;
+                }
+            }
+        };
+        for _ in 1..ATTEMPTS {
+            match self.insert_once(&drafts, &ids, received_at).await {
+                Err(StoreError::Database(error)) if is_broken_off(&error) => {}
+                done => return done,
+            }
+        }
+        self.insert_once(&drafts, &ids, received_at).await
+    }
+
+    async fn insert_once(
+        &self,
+        drafts: &[Draft],
+        ids: &[Ids],
+        received_at: UnixMillis,
+    ) -> Result<Vec<Inserted>, StoreError> {
+        let mut transaction = self.writers.begin().await?;
+        let event_ids: Vec<&str> = drafts.iter().map(|draft| &*draft.event_id).collect();
+        let stored: Vec<(String, i64)> = sqlx::query(STORED)
+            .bind(event_ids)
+            .fetch_all(&mut *transaction)
+            .await?
+            .iter()
+            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+            .collect::<Result<_, sqlx::Error>>()?;
+        let mut results = batch::sift(drafts, stored);
+        let mut new: Vec<usize> =
+            (0..drafts.len()).filter(|at| results[*at] != Inserted::Duplicate).collect();
+        new.sort_unstable_by_key(|at| (&drafts[*at].event_id, drafts[*at].occurred_at));
+        let added = self.add_events(&mut transaction, drafts, ids, &new, received_at).await?;
+        // Another replica may have stored some since they were looked up.
+        new.retain(|at| {
+            let draft = &drafts[*at];
+            let is_added = added.contains(&(draft.event_id.to_string(), draft.occurred_at));
+            if !is_added {
+                results[*at] = Inserted::Duplicate;
+            }
+            is_added
+        });
+        if new.is_empty() {
+            transaction.rollback().await?;
+            return Ok(results);
+        }
+        let sums = batch::add_up(
+            new.iter().map(|at| (&drafts[*at], ids[*at], results[*at])),
+            received_at,
+        );
+        add_rows(&mut transaction, &self.statements.minutes, &sums.minutes).await?;
+        add_rows(&mut transaction, &self.statements.classes, &sums.classes).await?;
+        add_rows(&mut transaction, &self.statements.actors, &sums.actors).await?;
+        for (service, counts) in &sums.senders {
+            add_sender(&mut transaction, service, counts).await?;
+        }
+        transaction.commit().await?;
+        Ok(results)
+    }
+
+    /// Adds the events at `new`; the identities that were not there yet.
+    async fn add_events(
+        &self,
+        connection: &mut PgConnection,
+        drafts: &[Draft],
+        ids: &[Ids],
+        new: &[usize],
+        received_at: UnixMillis,
+    ) -> Result<HashSet<(String, i64)>, StoreError> {
+        if new.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let mut values = PgArguments::default();
+        let rows = || new.iter().map(|at| (&drafts[*at], ids[*at]));
+        add(&mut values, rows().map(|(d, _)| &*d.event_id).collect::<Vec<&str>>())?;
+        let numbers: [fn(&Draft, Ids) -> Option<i64>; 10] = [
+            |_, ids| Some(ids.series),
+            |_, ids| Some(ids.class),
+            |draft, _| Some(i64::from(draft.attempt)),
+            |draft, _| Some(i64::from(draft.count)),
+            |draft, _| draft.duration_ms,
+            |_, ids| ids.actors[0],
+            |_, ids| ids.actors[1],
+            |_, ids| ids.actors[2],
+            |_, ids| ids.actors[3],
+            |draft, _| Some(draft.occurred_at),
+        ];
+        let column = |read: fn(&Draft, Ids) -> Option<i64>| -> Vec<Option<i64>> {
+            rows().map(|(draft, ids)| read(draft, ids)).collect()
+        };
+        add(&mut values, column(numbers[9]))?;
+        add(&mut values, vec![received_at.0; new.len()])?;
+        for read in &numbers[..9] {
+            add(&mut values, column(*read))?;
+        }
+        let texts: [fn(&Draft) -> Option<&str>; 7] = [
+            |draft| draft.operation_id.as_deref(),
+            |draft| draft.request_id.as_deref(),
+            |draft| draft.ray_id.as_deref(),
+            |draft| draft.trace_id.as_deref(),
+            |draft| draft.idempotency_key_hash.as_deref(),
+            |draft| draft.body_hash.as_deref(),
+            |draft| Some(&draft.detail),
+        ];
+        for read in texts {
+            let column: Vec<Option<&str>> = rows().map(|(draft, _)| read(draft)).collect();
+            add(&mut values, column)?;
+        }
+        let added = fetch(connection, &self.statements.events, values).await?;
+        added.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    }
+
+    /// Gives every missing series, class and word its number, adding those that are new. Committed
+    /// on its own, so that no batch holds up another for long.
+    async fn name_all(&self, mut missing: Missing) -> Result<Missing, StoreError> {
+        let mut connection = self.writers.acquire().await?;
+        if !missing.series.is_empty() {
+            for text in [ADD_SERIES, FIND_SERIES] {
+                let keys = || missing.series.keys();
+                let rows = sqlx::query(text)
+                    .bind(keys().map(|key| key.service.clone()).collect::<Vec<_>>())
+                    .bind(keys().map(|key| key.upstream.clone()).collect::<Vec<_>>())
+                    .bind(keys().map(|key| key.environment.clone()).collect::<Vec<_>>())
+                    .bind(keys().map(|key| key.route.clone()).collect::<Vec<_>>())
+                    .fetch_all(&mut *connection)
+                    .await?;
+                for row in rows {
+                    let key = SeriesKey {
+                        service: row.try_get(1)?,
+                        upstream: row.try_get(2)?,
+                        environment: row.try_get(3)?,
+                        route: row.try_get(4)?,
+                    };
+                    missing.series.insert(key, row.try_get(0)?);
+                }
+            }
+        }
+        if !missing.words.is_empty() {
+            let words: Vec<String> = missing.words.keys().map(ToString::to_string).collect();
+            sqlx::query(ADD_WORDS).bind(&words).execute(&mut *connection).await?;
+            for row in sqlx::query(FIND_WORDS).bind(&words).fetch_all(&mut *connection).await? {
+                let word: String = row.try_get(1)?;
+                missing.words.insert(Arc::from(word), row.try_get(0)?);
+            }
+        }
+        name_classes(&mut connection, &mut missing.classes).await?;
+        Ok(missing)
+    }
+
+    /// Adds to what is counted of senders.
+    pub(super) async fn add_senders(
+        &self,
+        senders: &[(String, SenderCounts)],
+    ) -> Result<(), StoreError> {
+        let sorted: BTreeMap<&str, &SenderCounts> =
+            senders.iter().map(|(service, counts)| (service.as_str(), counts)).collect();
+        let mut transaction = self.writers.begin().await?;
+        for (service, counts) in sorted {
+            add_sender(&mut transaction, service, counts).await?;
+        }
+        Ok(transaction.commit().await?)
+    }
+
+    /// Runs one statement that writes; its first column of the first row, where there is one.
+    pub(super) async fn write(
+        &self,
+        text: &'static str,
+        values: PgArguments,
+    ) -> Result<Option<i64>, StoreError> {
+        let row = sqlx::query_with(text, values).fetch_optional(&self.writers).await?;
+        Ok(row.map(|row: PgRow| row.try_get(0)).transpose()?)
+    }
+}
+
+/// Whether the database broke a transaction off that may succeed when tried again: 40001
+/// serialization failure, 40P01 deadlock.
+fn is_broken_off(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code)
+        .is_some_and(|code| code == "40001" || code == "40P01")
+}
+
+async fn name_classes(
+    connection: &mut PgConnection,
+    classes: &mut BTreeMap<super::rows::Class, i64>,
+) -> Result<(), StoreError> {
+    let columns = sql::CLASS_INSERT;
+    let marks: Vec<String> = (1..=columns.len()).map(|n| format!("${n}")).collect();
+    let conditions: Vec<String> =
+        columns.iter().zip(&marks).map(|(column, mark)| format!("{column} = {mark}")).collect();
+    let insert: Arc<str> = Arc::from(format!(
+        "INSERT INTO classes ({}) VALUES ({}) ON CONFLICT DO NOTHING",
+        columns.join(", "),
+        marks.join(", ")
+    ));
+    let find: Arc<str> =
+        Arc::from(format!("SELECT id FROM classes WHERE {}", conditions.join(" AND ")));
+    for (class, id) in classes {
+        for text in [&insert, &find] {
+            let mut values = PgArguments::default();
+            for word in class.texts() {
+                add(&mut values, word)?;
+            }
+            add(&mut values, class.status_code())?;
+            add(&mut values, i64::from(class.limited))?;
+            for row in fetch(connection, text, values).await? {
+                *id = row.try_get(0)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn add_rows<const N: usize>(
+    connection: &mut PgConnection,
+    text: &Arc<str>,
+    rows: &[[i64; N]],
+) -> Result<(), StoreError> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut values = PgArguments::default();
+    for column in 0..N {
+        add(&mut values, rows.iter().map(|row| row[column]).collect::<Vec<i64>>())?;
+    }
+    sqlx::query_with(AssertSqlSafe(Arc::clone(text)), values).execute(connection).await?;
+    Ok(())
+}
+
+async fn add_sender(
+    connection: &mut PgConnection,
+    service: &str,
+    counts: &SenderCounts,
+) -> Result<(), StoreError> {
+    let mut values = PgArguments::default();
+    add(&mut values, service)?;
+    for n in [
+        counts.events,
+        counts.redactions,
+        counts.unknown_fields,
+        counts.rejected,
+        counts.id_conflicts,
+    ] {
+        add(&mut values, n)?;
+    }
+    sqlx::query_with(sql::ADD_SENDER, values).execute(connection).await?;
+    Ok(())
+}
+
+/// Binds one value.
+pub(super) fn add<'q, T>(values: &mut PgArguments, value: T) -> Result<(), StoreError>
+where
+    T: sqlx::Encode<'q, Postgres> + sqlx::Type<Postgres>,
+{
+    values.add(value).map_err(|error| StoreError::Database(sqlx::Error::Encode(error)))
+}
+
+async fn fetch(
+    connection: &mut PgConnection,
+    text: &Arc<str>,
+    values: PgArguments,
+) -> Result<Vec<PgRow>, StoreError> {
+    Ok(sqlx::query_with(AssertSqlSafe(Arc::clone(text)), values).fetch_all(connection).await?)
+}

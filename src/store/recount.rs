@@ -1,0 +1,133 @@
+//! Do the sums agree with the events? Counts all events anew, in the database's own words and not
+//! by the code that wrote the sums, and compares.
+
+use super::batch::{ACTORS, SLOT_MS};
+use super::{Store, StoreError};
+use crate::domain::time::MINUTE_MS;
+
+/// What a recount found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Recount {
+    /// Stored events.
+    pub events: i64,
+    /// Attempts that the events stand for (their `count`s added up), whoever saw them.
+    pub attempts: i64,
+    /// The same from the sums by class.
+    pub summed_attempts: i64,
+    /// For each table of sums: how many of its rows differ from a recount, missing ones included.
+    pub differences: Vec<(&'static str, i64)>,
+}
+
+impl Recount {
+    /// Whether all sums agree with the events.
+    pub fn agrees(&self) -> bool {
+        self.attempts == self.summed_attempts && self.differences.iter().all(|(_, n)| *n == 0)
+    }
+}
+
+/// The first moment of the stretch of `width` milliseconds that holds `column`.
+fn floor(column: &str, width: i64) -> String {
+    format!("{column} - (({column} % {width}) + {width}) % {width}")
+}
+
+/// Sums per minute, counted from the events.
+fn minutes() -> String {
+    let sum = |condition: &str| {
+        format!("CAST(SUM(CASE WHEN {condition} THEN e.count ELSE 0 END) AS BIGINT)")
+    };
+    let ended_well = "c.error = '' AND c.status >= 100 AND c.status < 400 AND c.limited = 0";
+    let measures = [
+        sum("1 = 1"),
+        sum("c.status <> 0"),
+        sum("e.attempt <= 1"),
+        sum("e.attempt > 1"),
+        sum("c.status = 429"),
+        sum("c.limited = 1"),
+        sum("c.limited = 1 AND e.attempt > 1"),
+        sum(ended_well),
+        sum("c.status >= 500 AND c.status < 600 AND c.limited = 0"),
+        sum("c.error <> ''"),
+        sum("e.attempt = 2"),
+        sum(&format!("e.attempt > 1 AND {ended_well}")),
+        sum("c.outcome IN ('exhausted', 'deadline-exceeded', 'dead-lettered')"),
+    ];
+    format!(
+        "SELECT {}, {}, e.series_id, {} FROM events e CROSS JOIN classes c \
+         WHERE c.id = e.class_id AND c.vantage = 'client' GROUP BY 1, 2, 3",
+        floor("e.occurred_at", MINUTE_MS),
+        floor("e.received_at", MINUTE_MS),
+        measures.join(", ")
+    )
+}
+
+/// Sums by class, counted from the events.
+fn classes() -> String {
+    format!(
+        "SELECT {}, {}, series_id, class_id, \
+         CAST(CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END AS BIGINT), \
+         CAST(SUM(count) AS BIGINT), MAX(occurred_at) FROM events GROUP BY 1, 2, 3, 4, 5",
+        floor("occurred_at", SLOT_MS),
+        floor("received_at", SLOT_MS)
+    )
+}
+
+/// Sums by actor, counted from the events.
+fn actors() -> String {
+    let parts: Vec<String> = ACTORS
+        .iter()
+        .map(|(kind, column)| {
+            format!(
+                "SELECT {}, {}, e.series_id, CAST({kind} AS BIGINT), e.{column}, \
+                 CAST(SUM(e.count) AS BIGINT), CAST(SUM(e.count * c.limited) AS BIGINT), \
+                 CAST(SUM(CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END) AS BIGINT) \
+                 FROM events e CROSS JOIN classes c \
+                 WHERE c.id = e.class_id AND c.vantage = 'client' AND e.{column} IS NOT NULL \
+                 GROUP BY 1, 2, 3, 4, 5",
+                floor("e.occurred_at", SLOT_MS),
+                floor("e.received_at", SLOT_MS)
+            )
+        })
+        .collect();
+    parts.join(" UNION ALL ")
+}
+
+impl Store {
+    /// Counts all events anew and compares with the sums. Reads everything that is stored: meant
+    /// for tests and for upkeep, not for pages.
+    pub async fn recount(&self) -> Result<Recount, StoreError> {
+        let mut reader = self.reader().await?;
+        reader.lift_limit().await?;
+        let mut numbers = [0_i64; 3];
+        for (number, text) in numbers.iter_mut().zip([
+            "SELECT COUNT(*) FROM events",
+            "SELECT CAST(COALESCE(SUM(count), 0) AS BIGINT) FROM events",
+            "SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM class_counts",
+        ]) {
+            if let Some(row) = reader.first(text, &[]).await? {
+                *number = row.int(0)?;
+            }
+        }
+        let mut differences = Vec::new();
+        for (sums, recounted) in [
+            (super::sql::MINUTES, minutes()),
+            (super::sql::CLASS_SUMS, classes()),
+            (super::sql::ACTOR_SUMS, actors()),
+        ] {
+            let kept = format!("SELECT {} FROM {}", sums.columns.join(", "), sums.table);
+            let text = format!(
+                "SELECT COUNT(*) FROM (\
+                 SELECT * FROM ({kept}) a EXCEPT SELECT * FROM ({recounted}) b) only_kept \
+                 UNION ALL \
+                 SELECT COUNT(*) FROM (\
+                 SELECT * FROM ({recounted}) c EXCEPT SELECT * FROM ({kept}) d) only_recounted"
+            );
+            let mut differing = 0;
+            for row in reader.all(text, &[]).await? {
+                differing = differing.max(row.int(0)?);
+            }
+            differences.push((sums.table, differing));
+        }
+        let [events, attempts, summed_attempts] = numbers;
+        Ok(Recount { events, attempts, summed_attempts, differences })
+    }
+}

@@ -1,0 +1,379 @@
+//! Every statement, with what it is for. Texts are the same on both databases: `$1` stands for a
+//! value, and a few marks are filled from this file's own words:
+//!
+//! - `{scope}`: a condition on `series_id` ([`scope`]).
+//! - `{at}`, `{slot}`, `{minute}`: the columns of the clock that the question goes by ([`clock`]).
+//! - `{actor}`: the column of one kind of actor.
+
+use super::reader::Arg;
+use crate::domain::stored::{Scope, TimeBasis};
+
+/// Columns of an event as `rows::stored_event` reads them, with the joins they need. The joins are
+/// written so that the events come first: SQLite keeps the order of a `CROSS JOIN`.
+pub(super) const EVENTS: &str = "\
+SELECT e.event_id, e.occurred_at, e.received_at, e.attempt, e.count, e.duration_ms, \
+s.service, s.upstream, s.environment, s.route, k.word, a.word, o.word, \
+e.operation_id, e.request_id, e.ray_id, e.trace_id, e.idempotency_key_hash, e.body_hash, i.word, \
+e.detail, c.vantage, c.status, c.error, c.outcome, c.retry_layer, c.returned_by, c.layer, \
+c.certainty, c.limited, c.limit_type, c.reached_origin \
+FROM events e JOIN series s ON s.id = e.series_id JOIN classes c ON c.id = e.class_id \
+LEFT JOIN words k ON k.id = e.key_id LEFT JOIN words a ON a.id = e.address_id \
+LEFT JOIN words o ON o.id = e.account_id LEFT JOIN words i ON i.id = e.instance_id ";
+
+/// Events with one id; more than one where a sender used the id again at another time.
+pub(super) const BY_EVENT_ID: &str = "WHERE e.event_id = $1 ORDER BY e.occurred_at LIMIT $2";
+
+/// Events of one operation, in the order they were sent.
+pub(super) const BY_OPERATION: &str =
+    "WHERE e.operation_id = $1 ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
+
+/// Events with one request id.
+pub(super) const BY_REQUEST: &str =
+    "WHERE e.request_id = $1 ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
+
+/// Events with one ray id.
+pub(super) const BY_RAY: &str =
+    "WHERE e.ray_id = $1 ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
+
+/// Events whose ray id is `$1` followed by a hyphen and the name of a place: the texts between
+/// `$1-` and `$1.`, the next sign after the hyphen.
+pub(super) const BY_RAY_HEAD: &str = "WHERE e.ray_id >= $1 || '-' AND e.ray_id < $1 || '.' \
+ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
+
+/// Events of one trace.
+pub(super) const BY_TRACE: &str =
+    "WHERE e.trace_id = $1 ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
+
+/// One event by its identity.
+pub(super) const BY_IDENTITY: &str = "WHERE e.event_id = $1 AND e.occurred_at = $2";
+
+/// Counts of a window by series, class and rank: whole stretches (`$1` to `$2`) from the sums, the
+/// edges (`$3` to `$4`, `$5` to `$6`) from the events' own index.
+pub(super) const CELLS: &str = "\
+SELECT series_id, class_id, rank, n, last_at FROM class_counts \
+WHERE {slot} >= $1 AND {slot} < $2 \
+UNION ALL \
+SELECT series_id, class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
+count, occurred_at FROM events WHERE {at} >= $3 AND {at} < $4 \
+UNION ALL \
+SELECT series_id, class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
+count, occurred_at FROM events WHERE {at} >= $5 AND {at} < $6";
+
+/// [`CELLS`] added up by class and rank, for totals.
+pub(super) const TOTALS: &str = "\
+SELECT class_id, rank, CAST(SUM(n) AS BIGINT), MAX(last_at) FROM ({cells}) cells \
+WHERE {scope} GROUP BY class_id, rank";
+
+/// [`CELLS`] added up by series, class and rank, with the names of the series.
+pub(super) const TOTALS_BY_SERIES: &str = "\
+SELECT g.class_id, g.rank, g.n, g.last_at, s.service, s.upstream, s.environment, s.route FROM (\
+SELECT series_id, class_id, rank, CAST(SUM(n) AS BIGINT) AS n, MAX(last_at) AS last_at \
+FROM ({cells}) cells WHERE {scope} GROUP BY series_id, class_id, rank) g \
+JOIN series s ON s.id = g.series_id";
+
+/// Counts of a window (`$1` to `$2`, whole minutes) in buckets of `$3` milliseconds. The double
+/// remainder rounds moments before 1970 downwards as well.
+pub(super) const BUCKETS: &str = "\
+SELECT {minute} - (({minute} % $3) + $3) % $3 AS start, \
+CAST(SUM(attempts) AS BIGINT), CAST(SUM(answered) AS BIGINT), CAST(SUM(requests) AS BIGINT), \
+CAST(SUM(retries) AS BIGINT), CAST(SUM(status_429) AS BIGINT), CAST(SUM(limited) AS BIGINT), \
+CAST(SUM(limited_retries) AS BIGINT), CAST(SUM(succeeded) AS BIGINT), \
+CAST(SUM(server_errors) AS BIGINT), CAST(SUM(errors) AS BIGINT), \
+CAST(SUM(retried_operations) AS BIGINT), CAST(SUM(retry_successes) AS BIGINT), \
+CAST(SUM(gave_up) AS BIGINT) \
+FROM minute_counts WHERE {minute} >= $1 AND {minute} < $2 AND {scope} GROUP BY 1 ORDER BY 1";
+
+/// Counts of a stretch (`$1` to `$2`) by class and rank from the events' index alone.
+pub(super) const EDGE: &str = "\
+SELECT class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
+CAST(SUM(count) AS BIGINT) FROM events \
+WHERE {at} >= $1 AND {at} < $2 AND {scope} GROUP BY 1, 2";
+
+/// The parts of a window that count one kind of actor (`$7`), as in [`CELLS`].
+pub(super) const ACTOR_CELLS: &str = "\
+SELECT series_id, word_id, attempts, limited, retries FROM actor_counts \
+WHERE {slot} >= $1 AND {slot} < $2 AND kind = $7 \
+UNION ALL \
+SELECT e.series_id, e.{actor}, e.count, e.count * c.limited, \
+CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END FROM events e CROSS JOIN classes c \
+WHERE c.id = e.class_id AND c.vantage = 'client' AND e.{actor} IS NOT NULL \
+AND e.{at} >= $3 AND e.{at} < $4 \
+UNION ALL \
+SELECT e.series_id, e.{actor}, e.count, e.count * c.limited, \
+CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END FROM events e CROSS JOIN classes c \
+WHERE c.id = e.class_id AND c.vantage = 'client' AND e.{actor} IS NOT NULL \
+AND e.{at} >= $5 AND e.{at} < $6";
+
+/// The `$8` values of one kind of actor with the most limited attempts.
+pub(super) const TOP_ACTORS: &str = "\
+SELECT w.word, g.attempts, g.limited, g.retries, g.word_id FROM (\
+SELECT word_id, CAST(SUM(attempts) AS BIGINT) AS attempts, CAST(SUM(limited) AS BIGINT) AS limited, \
+CAST(SUM(retries) AS BIGINT) AS retries FROM ({actor_cells}) cells WHERE {scope} \
+GROUP BY word_id ORDER BY 3 DESC, 2 DESC, 1 LIMIT $8) g JOIN words w ON w.id = g.word_id \
+ORDER BY g.limited DESC, g.attempts DESC, w.word";
+
+/// Use of the keys `{words}` by each service.
+pub(super) const KEY_SERVICES: &str = "\
+SELECT w.word, s.service, CAST(SUM(u.attempts) AS BIGINT), CAST(SUM(u.limited) AS BIGINT) \
+FROM ({actor_cells}) u JOIN series s ON s.id = u.series_id JOIN words w ON w.id = u.word_id \
+WHERE u.word_id IN ({words}) AND {scope} GROUP BY w.word, s.service \
+ORDER BY 4 DESC, 3 DESC, 1, 2 LIMIT $8";
+
+/// Names of services that occur in a stretch of whole slots (`$1` to `$2`); `{name}` is the column.
+pub(super) const LABELS: &str = "\
+SELECT DISTINCT {name} FROM series WHERE id IN (\
+SELECT series_id FROM class_counts WHERE slot >= $1 AND slot < $2) ORDER BY 1 LIMIT 1000";
+
+/// Whether an event of a vantage is counted in a stretch of whole slots (`$1` to `$2`).
+pub(super) const HAS_VANTAGE: &str = "\
+SELECT 1 FROM class_counts WHERE {slot} >= $1 AND {slot} < $2 \
+AND class_id IN (SELECT id FROM classes WHERE vantage = $3) AND {scope} LIMIT 1";
+
+/// Whether an event of another vantage than the client's was ever stored.
+pub(super) const HAS_OBSERVATIONS: &str = "SELECT id FROM classes WHERE vantage <> 'client' LIMIT 1";
+
+/// How many client attempts (rows) a window holds, counted up to `$3`.
+pub(super) const ATTEMPT_ROWS: &str = "\
+SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.{at} >= $1 AND e.{at} < $2 \
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') AND {scope} LIMIT $3) counted";
+
+/// Client attempts of a window, newest first, at most `$3`; `{only}` narrows them.
+pub(super) const ATTEMPTS: &str = "\
+WHERE e.{at} >= $1 AND e.{at} < $2 AND {scope} AND {only} \
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') \
+ORDER BY e.{at} DESC, e.occurred_at DESC, e.event_id DESC LIMIT $3";
+
+/// Limited attempts.
+pub(super) const ONLY_LIMITED: &str = "e.class_id IN (SELECT id FROM classes WHERE limited = 1)";
+/// Attempts that are not limited.
+pub(super) const ONLY_SERVED: &str = "e.class_id IN (SELECT id FROM classes WHERE limited = 0)";
+/// Retries.
+pub(super) const ONLY_RETRIES: &str = "e.attempt > 1";
+/// First attempts.
+pub(super) const ONLY_FIRST: &str = "e.attempt <= 1";
+/// Attempts that failed without being limited.
+pub(super) const ONLY_FAILED: &str = "e.class_id IN (\
+SELECT id FROM classes WHERE limited = 0 AND (error <> '' OR status >= 400))";
+
+/// Durations of client attempts in a window with how many attempts took as long.
+pub(super) const DURATIONS: &str = "\
+SELECT e.duration_ms, CAST(SUM(e.count) AS BIGINT) FROM events e \
+WHERE e.{at} >= $1 AND e.{at} < $2 AND e.duration_ms IS NOT NULL AND {scope} \
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') \
+GROUP BY e.duration_ms ORDER BY e.duration_ms";
+
+/// Retries answered 409: the first attempt may have been carried out.
+pub(super) const CONFLICTS_AFTER_RETRY: &str = "\
+SELECT CAST(COALESCE(SUM(e.count), 0) AS BIGINT) FROM events e \
+WHERE e.{at} >= $1 AND e.{at} < $2 AND e.attempt > 1 AND {scope} \
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client' AND status = 409)";
+
+/// Idempotency keys that came with two bodies.
+pub(super) const KEYS_WITH_TWO_BODIES: &str = "\
+SELECT COUNT(*) FROM (SELECT e.idempotency_key_hash FROM events e \
+WHERE e.{at} >= $1 AND e.{at} < $2 AND e.idempotency_key_hash IS NOT NULL \
+AND e.body_hash IS NOT NULL AND {scope} \
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') \
+GROUP BY e.idempotency_key_hash HAVING MIN(e.body_hash) <> MAX(e.body_hash)) twice";
+
+/// When the newest event was received.
+pub(super) const LAST_RECEIVED: &str = "SELECT MAX(received_at) FROM events";
+
+/// All classes.
+pub(super) const CLASSES: &str = "\
+SELECT id, vantage, status, error, outcome, retry_layer, returned_by, layer, certainty, limited, \
+limit_type, reached_origin FROM classes";
+
+/// Marked changes that concern a service (`$1`) and an upstream (`$2`), oldest first; a missing
+/// one stands for all.
+pub(super) const MARKS: &str = "\
+SELECT id, at, service, upstream, title FROM marks \
+WHERE (service IS NULL OR CAST($1 AS TEXT) IS NULL OR service = $1) \
+AND (upstream IS NULL OR CAST($2 AS TEXT) IS NULL OR upstream = $2) ORDER BY at DESC, id DESC \
+LIMIT 1000";
+
+/// Keeps a marked change.
+pub(super) const ADD_MARK: &str =
+    "INSERT INTO marks (at, service, upstream, title) VALUES ($1, $2, $3, $4) RETURNING id";
+
+/// What was wrong with what each service sent, worst first.
+pub(super) const SENDERS: &str = "\
+SELECT service, events, redactions, unknown_fields, rejected, id_conflicts FROM senders \
+ORDER BY redactions + unknown_fields + rejected + id_conflicts DESC, service LIMIT 1000";
+
+/// The same for one service.
+pub(super) const SENDER: &str = "\
+SELECT service, events, redactions, unknown_fields, rejected, id_conflicts FROM senders \
+WHERE service = $1";
+
+/// Keeps a setting that isn't there yet.
+pub(super) const ADD_SETTING: &str =
+    "INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT DO NOTHING";
+
+/// A setting.
+pub(super) const SETTING: &str = "SELECT value FROM settings WHERE name = $1";
+
+/// Whether the database answers and holds the tables.
+pub(super) const READY: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM events LIMIT 1) one";
+
+/// A table of sums: rows with a key in front and measures behind, added to what is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sums {
+    /// Its name.
+    pub(super) table: &'static str,
+    /// Its columns.
+    pub(super) columns: &'static [&'static str],
+    /// How many of them are the key.
+    pub(super) keys: usize,
+}
+
+/// Sums per minute and series.
+pub(super) const MINUTES: Sums = Sums {
+    table: "minute_counts",
+    columns: &[
+        "minute",
+        "received_minute",
+        "series_id",
+        "attempts",
+        "answered",
+        "requests",
+        "retries",
+        "status_429",
+        "limited",
+        "limited_retries",
+        "succeeded",
+        "server_errors",
+        "errors",
+        "retried_operations",
+        "retry_successes",
+        "gave_up",
+    ],
+    keys: 3,
+};
+
+/// Sums per slot, series, class and rank.
+pub(super) const CLASS_SUMS: Sums = Sums {
+    table: "class_counts",
+    columns: &["slot", "received_slot", "series_id", "class_id", "rank", "n", "last_at"],
+    keys: 5,
+};
+
+/// Sums per slot, series and actor.
+pub(super) const ACTOR_SUMS: Sums = Sums {
+    table: "actor_counts",
+    columns: &[
+        "slot",
+        "received_slot",
+        "series_id",
+        "kind",
+        "word_id",
+        "attempts",
+        "limited",
+        "retries",
+    ],
+    keys: 5,
+};
+
+impl Sums {
+    /// `INSERT INTO t (columns) `, the head of the statement.
+    pub(super) fn head(&self) -> String {
+        format!("INSERT INTO {} ({}) ", self.table, self.columns.join(", "))
+    }
+
+    /// What happens to a row that is there: measures are added, the newest moment stays.
+    pub(super) fn tail(&self) -> String {
+        let table = self.table;
+        let (keys, measures) = self.columns.split_at(self.keys);
+        let set: Vec<String> = measures
+            .iter()
+            .map(|column| match *column {
+                "last_at" => format!(
+                    "last_at = CASE WHEN excluded.last_at > {table}.last_at \
+                     THEN excluded.last_at ELSE {table}.last_at END"
+                ),
+                _ => format!("{column} = {table}.{column} + excluded.{column}"),
+            })
+            .collect();
+        format!(" ON CONFLICT ({}) DO UPDATE SET {}", keys.join(", "), set.join(", "))
+    }
+}
+
+/// Adds to what is counted of a sender.
+pub(super) const ADD_SENDER: &str = "\
+INSERT INTO senders (service, events, redactions, unknown_fields, rejected, id_conflicts) \
+VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (service) DO UPDATE SET \
+events = senders.events + excluded.events, \
+redactions = senders.redactions + excluded.redactions, \
+unknown_fields = senders.unknown_fields + excluded.unknown_fields, \
+rejected = senders.rejected + excluded.rejected, \
+id_conflicts = senders.id_conflicts + excluded.id_conflicts";
+
+/// Columns of an event in the order in which both databases bind them.
+pub(super) const EVENT_INSERT: [&str; 19] = [
+    "event_id",
+    "occurred_at",
+    "received_at",
+    "series_id",
+    "class_id",
+    "attempt",
+    "count",
+    "duration_ms",
+    "key_id",
+    "address_id",
+    "account_id",
+    "instance_id",
+    "operation_id",
+    "request_id",
+    "ray_id",
+    "trace_id",
+    "idempotency_key_hash",
+    "body_hash",
+    "detail",
+];
+
+/// Columns of a class in the order in which both databases bind them.
+pub(super) const CLASS_INSERT: [&str; 11] = [
+    "vantage",
+    "error",
+    "outcome",
+    "retry_layer",
+    "returned_by",
+    "layer",
+    "certainty",
+    "limit_type",
+    "reached_origin",
+    "status",
+    "limited",
+];
+
+/// Fills the marks of the clock: the columns that a question by `time` reads.
+pub(super) fn clock(sql: &str, time: TimeBasis) -> String {
+    let (at, slot, minute) = match time {
+        TimeBasis::Event => ("occurred_at", "slot", "minute"),
+        TimeBasis::Received => ("received_at", "received_slot", "received_minute"),
+    };
+    sql.replace("{at}", at).replace("{slot}", slot).replace("{minute}", minute)
+}
+
+/// Fills `{scope}` with the series that a scope names, and puts its values behind `args`.
+pub(super) fn scope(sql: &str, scope: &Scope, args: &mut Vec<Arg>) -> String {
+    let parts = [
+        ("service", &scope.service),
+        ("upstream", &scope.upstream),
+        ("environment", &scope.environment),
+        ("route", &scope.route),
+    ];
+    let mut conditions = Vec::new();
+    for (column, value) in parts {
+        if let Some(value) = value {
+            args.push(Arg::Text(value.clone()));
+            conditions.push(format!("{column} = ${}", args.len()));
+        }
+    }
+    if conditions.is_empty() {
+        return sql.replace("{scope}", "1 = 1");
+    }
+    let condition =
+        format!("series_id IN (SELECT id FROM series WHERE {})", conditions.join(" AND "));
+    sql.replace("{scope}", &condition)
+}
