@@ -114,8 +114,12 @@ impl Counts {
         if event.vantage != Vantage::Client {
             return Self::default();
         }
-        let ending =
-            Ending { status: event.status, error: event.error, outcome: event.outcome, limited: verdict.limited };
+        let ending = Ending {
+            status: event.status,
+            error: event.error,
+            outcome: event.outcome,
+            limited: verdict.limited,
+        };
         Self::of_ending(ending, event.attempt, i64::from(event.count))
     }
 

@@ -1,1 +1,24 @@
-//! From accepted events to stored rows and roll-ups.
+//! From accepted events to stored rows.
+//!
+//! - [`judge`]: the verdict that is kept beside an event.
+//! - [`Intake`]: a bounded queue in front of one writer, which commits whatever waits as one
+//!   transaction and answers after the commit.
+//!
+//! The sums that pages read are made inside that transaction, by the store.
+
+mod intake;
+mod writer;
+
+pub use intake::{Intake, IntakeError, IntakeSettings};
+
+use crate::domain::classify;
+use crate::domain::event::Event;
+use crate::domain::stored::NewEvent;
+
+/// Puts the verdict beside an event.
+pub fn judge(event: Event) -> NewEvent {
+    let response = event.response();
+    let verdict = classify::classify(&response);
+    let verdict = classify::summary(&response, &verdict);
+    NewEvent { event, verdict }
+}

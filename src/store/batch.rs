@@ -38,7 +38,7 @@ const MAX_REMEMBERED: usize = 400_000;
 impl Dictionary {
     /// What `drafts` name and this copy doesn't know, each once and in order: two replicas that
     /// add the same ones then wait for each other instead of blocking each other.
-    pub(super) fn missing(&self, drafts: &[Draft]) -> Missing {
+    pub(super) fn missing<'a>(&self, drafts: impl Iterator<Item = &'a Draft>) -> Missing {
         let mut missing = Missing::default();
         for draft in drafts {
             if !self.series.contains_key(&draft.series) {
@@ -154,9 +154,8 @@ pub(super) fn add_up<'a>(
                 .add(&counts);
             for ((kind, _), word) in ACTORS.iter().zip(ids.actors) {
                 if let Some(word) = word {
-                    let sums = actors
-                        .entry([slot, received_slot, ids.series, *kind, word])
-                        .or_default();
+                    let sums =
+                        actors.entry([slot, received_slot, ids.series, *kind, word]).or_default();
                     sums[0] += counts.attempts;
                     sums[1] += counts.limited;
                     sums[2] += counts.retries;

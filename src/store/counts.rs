@@ -250,11 +250,8 @@ impl Store {
             }
             // Below the cap every value is there, so that the rest carried none.
             let value = if rows.len() < TOP_VALUES { "" } else { OTHER };
-            let rest = [
-                totals.attempts - named[0],
-                totals.limited - named[1],
-                totals.retries - named[2],
-            ];
+            let rest =
+                [totals.attempts - named[0], totals.limited - named[1], totals.retries - named[2]];
             if rest[0] > 0 {
                 let sum = sums.entry((dimension, value.to_owned())).or_default();
                 for (total, part) in sum.iter_mut().zip(rest) {
@@ -325,9 +322,8 @@ impl Store {
     ) -> Result<Vec<Row>, StoreError> {
         let mut args = Cut::new(view.window, SLOT_MS).args();
         args.extend([Arg::Int(kind), Arg::Int(i64::try_from(TOP_VALUES).unwrap_or(i64::MAX))]);
-        let text = sql::TOP_ACTORS
-            .replace("{actor_cells}", sql::ACTOR_CELLS)
-            .replace("{actor}", column);
+        let text =
+            sql::TOP_ACTORS.replace("{actor_cells}", sql::ACTOR_CELLS).replace("{actor}", column);
         let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
         reader.all(text, &args).await
     }
@@ -397,8 +393,7 @@ impl Store {
 
 impl Reader {
     pub(super) async fn marks(&mut self, scope: &Scope) -> Result<Vec<Mark>, StoreError> {
-        let args =
-            [Arg::MaybeText(scope.service.clone()), Arg::MaybeText(scope.upstream.clone())];
+        let args = [Arg::MaybeText(scope.service.clone()), Arg::MaybeText(scope.upstream.clone())];
         let rows = self.all(sql::MARKS, &args).await?;
         rows.iter()
             .rev()
@@ -504,10 +499,7 @@ fn values_of(cell: Cell) -> [(Dimension, String); 7] {
         (Dimension::Service, service),
         (Dimension::Environment, environment),
         (Dimension::Route, route),
-        (
-            Dimension::RetryLayer,
-            class.retry_layer.map_or("unknown", RetryLayer::as_str).to_owned(),
-        ),
+        (Dimension::RetryLayer, class.retry_layer.map_or("unknown", RetryLayer::as_str).to_owned()),
         (Dimension::Responder, responder.to_owned()),
         (Dimension::LimitType, limit_type.to_owned()),
         (Dimension::Status, status),
@@ -572,9 +564,7 @@ mod tests {
 
     #[test]
     fn a_window_is_cut_at_whole_stretches() {
-        let cut = |from, to| {
-            Cut::new(Window { from: UnixMillis(from), to: UnixMillis(to) }, 100)
-        };
+        let cut = |from, to| Cut::new(Window { from: UnixMillis(from), to: UnixMillis(to) }, 100);
         for ((from, to), inner, edges) in [
             ((100, 300), (100, 300), [(100, 100), (300, 300)]),
             ((150, 320), (200, 300), [(150, 200), (300, 320)]),

@@ -45,8 +45,7 @@ impl Store {
         let reader = &mut reader;
         let (totals, dimensions, keys) = self.breakdown(reader, view).await?;
         let from = UnixMillis(view.window.from.0.saturating_sub(view.window.length().0));
-        let before_view =
-            View { window: Window { from, to: view.window.from }, ..view.clone() };
+        let before_view = View { window: Window { from, to: view.window.from }, ..view.clone() };
         let before = self.totals_in(reader, &before_view).await?;
         let buckets = self.buckets_in(reader, view, bucket_width_ms(view.window)).await?;
         let (attempts, attempts_complete) = sample(reader, view).await?;
@@ -275,13 +274,20 @@ mod tests {
 
     #[test]
     fn a_window_has_at_most_240_buckets() {
-        for (minutes, width) in
-            [(1, 1), (60, 1), (238, 1), (240, 2), (24 * 60, 10), (7 * 24 * 60, 60), (525_600, 10_080)]
-        {
+        for (minutes, width) in [
+            (1, 1),
+            (60, 1),
+            (238, 1),
+            (240, 2),
+            (24 * 60, 10),
+            (7 * 24 * 60, 60),
+            (525_600, 10_080),
+        ] {
             let window = Window { from: UnixMillis(7), to: UnixMillis(7 + minutes * MINUTE_MS) };
             assert_eq!(bucket_width_ms(window), width * MINUTE_MS, "{minutes} minutes");
         }
-        let all = Window { from: UnixMillis(-62_135_596_800_000), to: UnixMillis(253_402_300_799_000) };
+        let all =
+            Window { from: UnixMillis(-62_135_596_800_000), to: UnixMillis(253_402_300_799_000) };
         assert!(all.length().0 / bucket_width_ms(all) + 2 <= MAX_BUCKETS);
     }
 }

@@ -3,9 +3,7 @@
 use super::reader::{Arg, Reader};
 use super::{Store, StoreError, rows, sql};
 use crate::domain::event::AttemptError;
-use crate::domain::stored::{
-    Cursor, Dimension, RowFilter, RowPage, StoredEvent, TimeBasis, View,
-};
+use crate::domain::stored::{Cursor, Dimension, RowFilter, RowPage, StoredEvent, TimeBasis, View};
 use crate::domain::time::UnixMillis;
 use std::collections::HashSet;
 
@@ -80,12 +78,16 @@ impl Store {
         let mut args =
             vec![Arg::Int(view.window.from.0), Arg::Int(to), Arg::Int(i64::from(limit) + 1)];
         let mut only: Vec<String> = Vec::new();
-        only.extend(filter.limited.map(|limited| {
-            if limited { sql::ONLY_LIMITED } else { sql::ONLY_SERVED }.to_owned()
-        }));
-        only.extend(filter.retry.map(|retry| {
-            if retry { sql::ONLY_RETRIES } else { sql::ONLY_FIRST }.to_owned()
-        }));
+        only.extend(
+            filter.limited.map(|limited| {
+                if limited { sql::ONLY_LIMITED } else { sql::ONLY_SERVED }.to_owned()
+            }),
+        );
+        only.extend(
+            filter
+                .retry
+                .map(|retry| if retry { sql::ONLY_RETRIES } else { sql::ONLY_FIRST }.to_owned()),
+        );
         if let Some((dimension, value)) = &filter.value {
             only.push(only_value(*dimension, value, &mut args));
         }
@@ -198,7 +200,8 @@ fn is_ray(head: &str) -> bool {
 
 /// The condition for one value of a dimension; the value goes behind `args`.
 fn only_value(dimension: Dimension, value: &str, args: &mut Vec<Arg>) -> String {
-    let class = |condition: &str| format!("e.class_id IN (SELECT id FROM classes WHERE {condition})");
+    let class =
+        |condition: &str| format!("e.class_id IN (SELECT id FROM classes WHERE {condition})");
     let mut mark = |arg: Arg| {
         args.push(arg);
         format!("${}", args.len())
@@ -228,9 +231,9 @@ fn only_value(dimension: Dimension, value: &str, args: &mut Vec<Arg>) -> String 
     match dimension {
         Dimension::RetryLayer if value == "unknown" => class("retry_layer = ''"),
         Dimension::RetryLayer => class(&format!("retry_layer = {}", mark(value.into()))),
-        Dimension::Responder if value == "unknown" => class(
-            "returned_by = 'unknown' OR certainty NOT IN ('certain', 'confident')",
-        ),
+        Dimension::Responder if value == "unknown" => {
+            class("returned_by = 'unknown' OR certainty NOT IN ('certain', 'confident')")
+        }
         Dimension::Responder => class(&format!(
             "certainty IN ('certain', 'confident') AND returned_by = {}",
             mark(value.into())

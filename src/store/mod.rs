@@ -26,12 +26,15 @@ mod rows;
 mod sql;
 mod sqlite;
 
+pub use counts::{OTHER, TOP_VALUES};
 pub use error::StoreError;
+pub use facts::{MAX_ATTEMPTS, MAX_BUCKETS, bucket_width_ms};
+pub use lists::{LOOKUP_LIMIT, PAGE_LIMIT};
 pub use recount::Recount;
 pub use rows::Draft;
 
 use crate::domain::stored::{
-    Inserted, Labels, Mark, NewEvent, NewMark, Sender, SenderCounts, Scope,
+    Inserted, Labels, Mark, NewEvent, NewMark, Scope, Sender, SenderCounts,
 };
 use crate::domain::time::{UnixMillis, Window};
 use postgres::PostgresStore;
@@ -89,14 +92,15 @@ impl Store {
         batch: &[NewEvent],
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
-        self.insert_drafts(batch.iter().cloned().map(Draft::new).collect(), received_at).await
+        let drafts: Vec<Draft> = batch.iter().cloned().map(Draft::new).collect();
+        self.insert_drafts(&drafts, received_at).await
     }
 
     /// As [`Self::insert`], for events that were made ready elsewhere.
     #[tracing::instrument(name = "db.events.insert", level = "debug", skip_all, fields(events = drafts.len()))]
     pub async fn insert_drafts(
         &self,
-        drafts: Vec<Draft>,
+        drafts: &[Draft],
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
         if drafts.is_empty() {
@@ -112,12 +116,15 @@ impl Store {
     pub async fn add_mark(&self, new: NewMark) -> Result<Mark, StoreError> {
         let texts = [new.service.clone(), new.upstream.clone(), Some(new.title.clone())];
         let id = self
-            .write(sql::ADD_MARK, &[
-                Arg::Int(new.at.0),
-                Arg::MaybeText(texts[0].clone()),
-                Arg::MaybeText(texts[1].clone()),
-                Arg::MaybeText(texts[2].clone()),
-            ])
+            .write(
+                sql::ADD_MARK,
+                &[
+                    Arg::Int(new.at.0),
+                    Arg::MaybeText(texts[0].clone()),
+                    Arg::MaybeText(texts[1].clone()),
+                    Arg::MaybeText(texts[2].clone()),
+                ],
+            )
             .await?
             .unwrap_or_default();
         Ok(Mark { id, at: new.at, service: new.service, upstream: new.upstream, title: new.title })

@@ -120,15 +120,9 @@ impl PostgresStore {
         let mut connection = writers.acquire().await?;
         migrations::apply_postgres(&mut connection).await?;
         drop(connection);
-        let limited =
-            options.options([("statement_timeout", READ_LIMIT.as_millis().to_string())]);
+        let limited = options.options([("statement_timeout", READ_LIMIT.as_millis().to_string())]);
         let readers = pool().max_connections(READERS).connect_lazy_with(limited);
-        Ok(Self {
-            readers,
-            writers,
-            dictionary: RwLock::default(),
-            statements: Statements::new(),
-        })
+        Ok(Self { readers, writers, dictionary: RwLock::default(), statements: Statements::new() })
     }
 
     /// Closes every connection.
@@ -140,10 +134,10 @@ impl PostgresStore {
     /// Stores what is new in `drafts`, with its sums, in one transaction.
     pub(super) async fn insert(
         &self,
-        drafts: Vec<Draft>,
+        drafts: &[Draft],
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
-        let missing = self.dictionary.read().await.missing(&drafts);
+        let missing = self.dictionary.read().await.missing(drafts.iter());
         if !(missing.series.is_empty() && missing.classes.is_empty() && missing.words.is_empty()) {
             let found = self.name_all(missing).await?;
             self.dictionary.write().await.learn(found);
@@ -163,12 +157,12 @@ impl PostgresStore {
             }
         };
         for _ in 1..ATTEMPTS {
-            match self.insert_once(&drafts, &ids, received_at).await {
+            match self.insert_once(drafts, &ids, received_at).await {
                 Err(StoreError::Database(error)) if is_broken_off(&error) => {}
                 done => return done,
             }
         }
-        self.insert_once(&drafts, &ids, received_at).await
+        self.insert_once(drafts, &ids, received_at).await
     }
 
     async fn insert_once(
@@ -204,10 +198,8 @@ impl PostgresStore {
             transaction.rollback().await?;
             return Ok(results);
         }
-        let sums = batch::add_up(
-            new.iter().map(|at| (&drafts[*at], ids[*at], results[*at])),
-            received_at,
-        );
+        let sums =
+            batch::add_up(new.iter().map(|at| (&drafts[*at], ids[*at], results[*at])), received_at);
         add_rows(&mut transaction, &self.statements.minutes, &sums.minutes).await?;
         add_rows(&mut transaction, &self.statements.classes, &sums.classes).await?;
         add_rows(&mut transaction, &self.statements.actors, &sums.actors).await?;

@@ -18,7 +18,8 @@ const MAX_ID: usize = 1_000;
 /// As [`MAX_ID`], for texts that share one index entry with three others.
 const MAX_NAME: usize = 600;
 
-/// An event made ready for the database: everything that can be computed without it.
+/// An event made ready for the database: everything that can be computed without it. Texts are
+/// shared, so that binding them to a statement copies nothing.
 #[derive(Debug, Clone)]
 pub struct Draft {
     pub(super) event_id: Arc<str>,
@@ -30,13 +31,13 @@ pub struct Draft {
     pub(super) duration_ms: Option<i64>,
     /// Key, address, account, instance: the order of [`ACTORS`].
     pub(super) actors: [Option<Arc<str>>; 4],
-    pub(super) operation_id: Option<String>,
-    pub(super) request_id: Option<String>,
-    pub(super) ray_id: Option<String>,
-    pub(super) trace_id: Option<String>,
-    pub(super) idempotency_key_hash: Option<String>,
-    pub(super) body_hash: Option<String>,
-    pub(super) detail: String,
+    pub(super) operation_id: Option<Arc<str>>,
+    pub(super) request_id: Option<Arc<str>>,
+    pub(super) ray_id: Option<Arc<str>>,
+    pub(super) trace_id: Option<Arc<str>>,
+    pub(super) idempotency_key_hash: Option<Arc<str>>,
+    pub(super) body_hash: Option<Arc<str>>,
+    pub(super) detail: Arc<str>,
     pub(super) redactions: u32,
 }
 
@@ -48,7 +49,7 @@ impl Draft {
         let class = Class::of(&event, &verdict);
         let redactions = event.redactions;
         let word = |text: Option<String>| text.map(|t| Arc::from(fitting(t, MAX_NAME)));
-        let id = |text: Option<String>| text.map(|t| fitting(t, MAX_ID));
+        let id = |text: Option<String>| text.map(|t| Arc::from(fitting(t, MAX_ID)));
         let detail = Detail {
             priority: event.priority,
             method: event.method,
@@ -96,8 +97,7 @@ impl Draft {
             trace_id: id(event.trace_id),
             idempotency_key_hash: id(event.idempotency_key_hash),
             body_hash: id(event.body_hash),
-            detail: serde_json::to_string(&detail)
-                .unwrap_or_else(|_| String::from("{}")),
+            detail: Arc::from(serde_json::to_string(&detail).unwrap_or_default()),
             redactions,
         }
     }
@@ -271,8 +271,8 @@ const fn is_false(b: &bool) -> bool {
 pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
     let some = |text: Cow<'_, str>| Some(text.into_owned()).filter(|t| !t.is_empty());
     let class = Class::read(row, 21)?;
-    let detail: Detail = serde_json::from_str(&row.text(20)?)
-        .map_err(|error| corrupt("events", "detail", error))?;
+    let detail: Detail =
+        serde_json::from_str(&row.text(20)?).map_err(|error| corrupt("events", "detail", error))?;
     let number = |at: usize, column| {
         u32::try_from(row.int(at)?).map_err(|error| corrupt("events", column, error))
     };

@@ -44,9 +44,6 @@ ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
 pub(super) const BY_TRACE: &str =
     "WHERE e.trace_id = $1 ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
 
-/// One event by its identity.
-pub(super) const BY_IDENTITY: &str = "WHERE e.event_id = $1 AND e.occurred_at = $2";
-
 /// Counts of a window by series, class and rank: whole stretches (`$1` to `$2`) from the sums, the
 /// edges (`$3` to `$4`, `$5` to `$6`) from the events' own index.
 pub(super) const CELLS: &str = "\
@@ -85,7 +82,7 @@ FROM minute_counts WHERE {minute} >= $1 AND {minute} < $2 AND {scope} GROUP BY 1
 
 /// Counts of a stretch (`$1` to `$2`) by class and rank from the events' index alone.
 pub(super) const EDGE: &str = "\
-SELECT class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
+SELECT class_id, CAST(CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END AS BIGINT), \
 CAST(SUM(count) AS BIGINT) FROM events \
 WHERE {at} >= $1 AND {at} < $2 AND {scope} GROUP BY 1, 2";
 
@@ -130,7 +127,8 @@ SELECT 1 FROM class_counts WHERE {slot} >= $1 AND {slot} < $2 \
 AND class_id IN (SELECT id FROM classes WHERE vantage = $3) AND {scope} LIMIT 1";
 
 /// Whether an event of another vantage than the client's was ever stored.
-pub(super) const HAS_OBSERVATIONS: &str = "SELECT id FROM classes WHERE vantage <> 'client' LIMIT 1";
+pub(super) const HAS_OBSERVATIONS: &str =
+    "SELECT id FROM classes WHERE vantage <> 'client' LIMIT 1";
 
 /// How many client attempts (rows) a window holds, counted up to `$3`.
 pub(super) const ATTEMPT_ROWS: &str = "\

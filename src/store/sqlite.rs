@@ -191,10 +191,8 @@ impl SqliteStore {
             other => StoreError::from(other),
         })?;
         migrations::apply_sqlite(&mut connection).await?;
-        let reading = options
-            .read_only(true)
-            .pragma("query_only", "ON")
-            .pragma("cache_size", "-16384");
+        let reading =
+            options.read_only(true).pragma("query_only", "ON").pragma("cache_size", "-16384");
         let readers = SqlitePoolOptions::new()
             .max_connections(READERS)
             .min_connections(0)
@@ -221,7 +219,7 @@ impl SqliteStore {
     /// Stores what is new in `drafts`, with its sums, in one transaction.
     pub(super) async fn insert(
         &self,
-        drafts: Vec<Draft>,
+        drafts: &[Draft],
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
         let mut guard = self.writer.lock().await;
@@ -229,30 +227,29 @@ impl SqliteStore {
         let statements = Arc::clone(&writer.statements);
         let mut transaction = writer.connection.begin_with("BEGIN IMMEDIATE").await?;
 
-        let stored = stored_identities(&mut transaction, &statements, &drafts).await?;
-        let results = batch::sift(&drafts, stored);
-        let new: Vec<(Draft, Inserted)> = drafts
-            .into_iter()
-            .zip(&results)
-            .filter(|(_, result)| **result != Inserted::Duplicate)
-            .map(|(draft, result)| (draft, *result))
+        let stored = stored_identities(&mut transaction, &statements, drafts).await?;
+        let results = batch::sift(drafts, stored);
+        let new: Vec<(&Draft, Inserted)> = drafts
+            .iter()
+            .zip(results.iter().copied())
+            .filter(|(_, result)| *result != Inserted::Duplicate)
             .collect();
         if new.is_empty() {
             transaction.rollback().await?;
             return Ok(results);
         }
-        let (new, inserted): (Vec<Draft>, Vec<Inserted>) = new.into_iter().unzip();
-        let mut found = writer.dictionary.missing(&new);
+        let mut found = writer.dictionary.missing(new.iter().map(|(draft, _)| *draft));
         name_all(&mut transaction, &statements, &mut found).await?;
         let ids: Vec<Ids> = new
             .iter()
-            .map(|draft| writer.dictionary.ids(draft, &found).ok_or_else(unnamed))
+            .map(|(draft, _)| writer.dictionary.ids(draft, &found).ok_or_else(unnamed))
             .collect::<Result<_, _>>()?;
         let sums = batch::add_up(
-            new.iter().zip(&ids).zip(&inserted).map(|((draft, ids), new)| (draft, *ids, *new)),
+            new.iter().zip(&ids).map(|((draft, result), ids)| (*draft, *ids, *result)),
             received_at,
         );
-        add_events(&mut transaction, &statements.events, new, &ids, received_at).await?;
+        let rows = new.iter().zip(&ids).map(|((draft, _), ids)| (*draft, ids));
+        add_events(&mut transaction, &statements.events, rows, received_at).await?;
         add_rows(&mut transaction, &statements.minutes, &sums.minutes).await?;
         add_rows(&mut transaction, &statements.classes, &sums.classes).await?;
         add_rows(&mut transaction, &statements.actors, &sums.actors).await?;
@@ -286,8 +283,7 @@ impl SqliteStore {
     ) -> Result<Option<i64>, StoreError> {
         let mut guard = self.writer.lock().await;
         let writer = guard.as_mut().ok_or_else(closed)?;
-        let row =
-            sqlx::query_with(text, values).fetch_optional(&mut writer.connection).await?;
+        let row = sqlx::query_with(text, values).fetch_optional(&mut writer.connection).await?;
         Ok(row.map(|row: SqliteRow| row.try_get(0)).transpose()?)
     }
 }
@@ -339,8 +335,12 @@ async fn name_all(
 
     let words: Vec<Arc<str>> = missing.words.keys().cloned().collect();
     find_words(connection, &statements.find_words, &words, missing).await?;
-    let words: Vec<Arc<str>> =
-        missing.words.iter().filter(|(_, id)| **id == 0).map(|(word, _)| Arc::clone(word)).collect();
+    let words: Vec<Arc<str>> = missing
+        .words
+        .iter()
+        .filter(|(_, id)| **id == 0)
+        .map(|(word, _)| Arc::clone(word))
+        .collect();
     find_words(connection, &statements.add_words, &words, missing).await?;
 
     for (class, id) in &mut missing.classes {
@@ -422,21 +422,18 @@ async fn name_class(connection: &mut SqliteConnection, class: &Class) -> Result<
     Err(unnamed())
 }
 
-async fn add_events(
+async fn add_events<'a>(
     connection: &mut SqliteConnection,
     ladder: &Ladder,
-    drafts: Vec<Draft>,
-    ids: &[Ids],
+    mut rows_left: impl ExactSizeIterator<Item = (&'a Draft, &'a Ids)>,
     received_at: UnixMillis,
 ) -> Result<(), StoreError> {
-    let total = drafts.len();
-    let mut rows_left = drafts.into_iter().zip(ids);
-    for (text, rows) in ladder.cut(total) {
+    for (text, rows) in ladder.cut(rows_left.len()) {
         let mut values = SqliteArguments::default();
         values.reserve(rows * sql::EVENT_INSERT.len(), 0);
         for (draft, ids) in rows_left.by_ref().take(rows) {
             let [key, address, account, instance] = ids.actors;
-            add(&mut values, draft.event_id)?;
+            add(&mut values, draft.event_id.clone())?;
             add(&mut values, draft.occurred_at)?;
             add(&mut values, received_at.0)?;
             add(&mut values, ids.series)?;
@@ -448,13 +445,13 @@ async fn add_events(
             add(&mut values, address)?;
             add(&mut values, account)?;
             add(&mut values, instance)?;
-            add(&mut values, draft.operation_id)?;
-            add(&mut values, draft.request_id)?;
-            add(&mut values, draft.ray_id)?;
-            add(&mut values, draft.trace_id)?;
-            add(&mut values, draft.idempotency_key_hash)?;
-            add(&mut values, draft.body_hash)?;
-            add(&mut values, draft.detail)?;
+            add(&mut values, draft.operation_id.clone())?;
+            add(&mut values, draft.request_id.clone())?;
+            add(&mut values, draft.ray_id.clone())?;
+            add(&mut values, draft.trace_id.clone())?;
+            add(&mut values, draft.idempotency_key_hash.clone())?;
+            add(&mut values, draft.body_hash.clone())?;
+            add(&mut values, draft.detail.clone())?;
         }
         execute(connection, text, values).await?;
     }

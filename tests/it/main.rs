@@ -1,6 +1,8 @@
 //! Every test that goes beyond one module, in one binary: a module per subject.
 
 mod secrets;
+mod store_contract;
+mod support;
 
 #[test]
 fn the_binary_is_built() {
