@@ -1,0 +1,363 @@
+//! Attempts put together: operations by their id, the waits between attempts, and who re-sent.
+//!
+//! Attempts without an `operation_id` stay alone: nothing is joined by time (DESIGN 14).
+
+use super::{Facts, MAX_ROWS};
+use crate::domain::event::{Outcome, RetryLayer, Vantage};
+use crate::domain::stats::len;
+use crate::domain::stored::StoredEvent;
+use crate::domain::time::UnixMillis;
+use std::collections::{BTreeMap, HashMap};
+
+/// The facts, put in order once for all steps. The same whatever the order of the facts was.
+#[derive(Debug)]
+pub struct Analysis<'a> {
+    /// What it was made from.
+    pub facts: &'a Facts,
+    /// Client attempts by time, then operation, number and id.
+    pub attempts: Vec<&'a StoredEvent>,
+    /// Operations with an id, by the time of their first attempt.
+    pub operations: Vec<Operation<'a>>,
+    /// Waits between attempts that follow each other in an operation.
+    pub gaps: Vec<Gap<'a>>,
+    /// What gateways and origins saw, in order.
+    pub observations: Vec<&'a StoredEvent>,
+    /// Attempts that no operation id groups, weighted.
+    pub ungrouped: i64,
+    /// Limited attempts among `attempts`, weighted.
+    pub limited: i64,
+}
+
+/// All attempts that are known of one intent, in the order they were sent.
+#[derive(Debug)]
+pub struct Operation<'a> {
+    /// Its id.
+    pub id: &'a str,
+    /// Its attempts, at least one.
+    pub attempts: Vec<&'a StoredEvent>,
+}
+
+/// Two attempts of an operation, the second sent right after the first.
+#[derive(Debug, Clone, Copy)]
+pub struct Gap<'a> {
+    /// The attempt that was answered.
+    pub before: &'a StoredEvent,
+    /// The attempt that was sent next.
+    pub after: &'a StoredEvent,
+    /// Next send less this answer; below 0 where the next went out before the answer.
+    pub real_ms: i64,
+    /// For how many alike it stands.
+    pub weight: i64,
+}
+
+impl<'a> Analysis<'a> {
+    /// Puts facts in order.
+    pub fn new(facts: &'a Facts) -> Self {
+        let mut attempts: Vec<&StoredEvent> =
+            facts.attempts.iter().filter(|a| a.event.vantage == Vantage::Client).collect();
+        attempts.sort_by(|a, b| order(a).cmp(&order(b)));
+        let mut observations: Vec<&StoredEvent> = facts.observations.iter().collect();
+        observations.sort_by(|a, b| order(a).cmp(&order(b)));
+        let mut index: HashMap<(&str, &str), usize> = HashMap::new();
+        let mut operations: Vec<Operation<'_>> = Vec::new();
+        let mut ungrouped = 0_i64;
+        for attempt in &attempts {
+            let Some(id) = attempt.event.operation_id.as_deref() else {
+                ungrouped = ungrouped.saturating_add(weight(attempt));
+                continue;
+            };
+            let at = *index.entry((&attempt.event.service, id)).or_insert_with(|| {
+                operations.push(Operation { id, attempts: Vec::new() });
+                operations.len() - 1
+            });
+            operations[at].attempts.push(attempt);
+        }
+        for operation in &mut operations {
+            operation.put_in_order();
+        }
+        let gaps = operations.iter().flat_map(Operation::gaps).collect();
+        let limited = attempts
+            .iter()
+            .filter(|a| a.verdict.limited)
+            .fold(0_i64, |sum, a| sum.saturating_add(weight(a)));
+        Self { facts, attempts, operations, gaps, observations, ungrouped, limited }
+    }
+
+    /// The limited attempts, in order.
+    pub fn limited_attempts(&self) -> impl Iterator<Item = &'a StoredEvent> + '_ {
+        self.attempts.iter().copied().filter(|a| a.verdict.limited)
+    }
+
+    /// Sum of the weights of the attempts, as far as they are held.
+    pub fn held(&self) -> i64 {
+        self.attempts.iter().fold(0_i64, |sum, a| sum.saturating_add(weight(a)))
+    }
+
+    /// The same facts with only the operations that a layer re-sent at least once, for the report
+    /// card by retry layer.
+    pub fn of_layer(&self, layer: RetryLayer) -> Analysis<'a> {
+        let of = |a: &StoredEvent| a.event.retry_layer == Some(layer);
+        let operations: Vec<Operation<'a>> = self
+            .operations
+            .iter()
+            .filter(|operation| operation.attempts.iter().any(|a| of(a)))
+            .map(|operation| Operation { id: operation.id, attempts: operation.attempts.clone() })
+            .collect();
+        let gaps =
+            operations.iter().flat_map(Operation::gaps).filter(|gap| of(gap.after)).collect();
+        let mut attempts: Vec<&'a StoredEvent> = operations
+            .iter()
+            .flat_map(|operation| operation.attempts.iter().copied())
+            .chain(self.attempts.iter().copied().filter(|a| a.event.operation_id.is_none() && of(a)))
+            .collect();
+        attempts.sort_by(|a, b| order(a).cmp(&order(b)));
+        let limited = attempts.iter().filter(|a| a.verdict.limited).map(|a| weight(a)).sum();
+        Analysis {
+            facts: self.facts,
+            attempts,
+            operations,
+            gaps,
+            observations: Vec::new(),
+            ungrouped: 0,
+            limited,
+        }
+    }
+}
+
+impl<'a> Operation<'a> {
+    /// By number where each number occurs once (clocks of one caller may jump), else by time.
+    fn put_in_order(&mut self) {
+        let mut numbers: Vec<u32> = self.attempts.iter().map(|a| a.event.attempt).collect();
+        numbers.sort_unstable();
+        if numbers.windows(2).all(|pair| pair[0] != pair[1]) {
+            self.attempts.sort_by_key(|a| a.event.attempt);
+        }
+    }
+
+    /// The first attempt that is known.
+    pub fn first(&self) -> &'a StoredEvent {
+        self.attempts[0]
+    }
+
+    /// The last attempt that is known.
+    pub fn last(&self) -> &'a StoredEvent {
+        self.attempts[self.attempts.len() - 1]
+    }
+
+    /// For how many alike it stands.
+    pub fn weight(&self) -> i64 {
+        weight(self.first())
+    }
+
+    /// Whether its last attempt was served.
+    pub fn ended_well(&self) -> bool {
+        is_served(self.last())
+    }
+
+    /// How many attempts it had: those that are known, or more where the numbers say so.
+    pub fn size(&self) -> i64 {
+        let highest = self.attempts.iter().map(|a| i64::from(a.event.attempt)).max();
+        len(self.attempts.len()).max(highest.unwrap_or_default())
+    }
+
+    /// From the first send to the last answer.
+    pub fn length_ms(&self) -> i64 {
+        let end = self.attempts.iter().map(|a| a.event.answered_at()).max();
+        end.unwrap_or_default().since(self.first().event.occurred_at).0
+    }
+
+    /// Waits between attempts whose numbers follow each other, or where a layer above started the
+    /// numbers anew.
+    fn gaps(&self) -> Vec<Gap<'a>> {
+        self.attempts
+            .windows(2)
+            .filter(|pair| {
+                let (a, b) = (pair[0].event.attempt, pair[1].event.attempt);
+                a.checked_add(1) == Some(b) || b == 1
+            })
+            .map(|pair| Gap {
+                before: pair[0],
+                after: pair[1],
+                real_ms: pair[1].event.occurred_at.since(pair[0].event.answered_at()).0,
+                weight: weight(pair[0]).min(weight(pair[1])),
+            })
+            .collect()
+    }
+
+    /// How many times each layer sent at most under one send of the layers around it, innermost
+    /// first; only layers that re-sent. Three tries by an SDK under four by the application:
+    /// `[(sdk, 3), (app, 4)]`.
+    pub fn layer_factors(&self) -> Vec<(RetryLayer, i64)> {
+        let resends = self.resends();
+        let mut layers: Vec<RetryLayer> = resends.iter().copied().collect();
+        layers.sort_by_key(|layer| depth(*layer));
+        layers.dedup();
+        layers
+            .into_iter()
+            .map(|layer| {
+                let (mut run, mut most) = (0_i64, 0_i64);
+                for by in &resends {
+                    if *by == layer {
+                        run += 1;
+                        most = most.max(run);
+                    } else if depth(*by) > depth(layer) {
+                        run = 0;
+                    }
+                }
+                (layer, most + 1)
+            })
+            .collect()
+    }
+
+    /// Who re-sent each attempt after the first, where it is known. An attempt numbered 1 after
+    /// others was started anew by a layer above the one that counts: the application, unless it
+    /// says otherwise.
+    fn resends(&self) -> Vec<RetryLayer> {
+        self.attempts
+            .windows(2)
+            .filter_map(|pair| {
+                let by = pair[1].event.retry_layer;
+                let is_anew = pair[1].event.attempt == 1;
+                let counted = pair[0].event.retry_layer;
+                if is_anew && (by.is_none() || by == counted) && counted.is_some() {
+                    return Some(RetryLayer::App);
+                }
+                by
+            })
+            .collect()
+    }
+}
+
+/// How far out a retry layer stands: the innermost sends most often.
+const fn depth(layer: RetryLayer) -> u8 {
+    match layer {
+        RetryLayer::Gateway => 0,
+        RetryLayer::HttpClient => 1,
+        RetryLayer::Sdk => 2,
+        RetryLayer::App => 3,
+        RetryLayer::Queue => 4,
+    }
+}
+
+/// Milliseconds by which a wait may fall short before it is early.
+const EARLY_MS: i64 = 100;
+/// One second more where the promise was a date, which is cut to seconds.
+const EARLY_DATE_MS: i64 = 1_000;
+
+impl Gap<'_> {
+    /// The wait that the answer promised.
+    pub const fn promised_ms(&self) -> Option<i64> {
+        self.before.verdict.promised_ms
+    }
+
+    /// The wait that the client chose.
+    pub const fn chosen_ms(&self) -> Option<i64> {
+        self.before.event.computed_delay_ms
+    }
+
+    /// How far below the promise still counts as kept: 100 ms or 2 %, whichever is more, and one
+    /// second more for a date (DESIGN 14).
+    pub fn tolerance_ms(&self) -> i64 {
+        let promised = self.promised_ms().unwrap_or_default();
+        let date = if self.before.verdict.promised_by_date { EARLY_DATE_MS } else { 0 };
+        EARLY_MS.max(promised / 50).saturating_add(date)
+    }
+
+    /// Whether the next attempt was sent before the promised time. An attempt sent before the
+    /// answer came could not know the promise and is none.
+    pub fn is_early(&self) -> bool {
+        !self.is_overlapping()
+            && self
+                .promised_ms()
+                .is_some_and(|promised| self.real_ms < promised.saturating_sub(self.tolerance_ms()))
+    }
+
+    /// Whether the next attempt was sent after the promised time, rounding of dates included.
+    pub fn is_after_promise(&self) -> bool {
+        let date = if self.before.verdict.promised_by_date { EARLY_DATE_MS } else { 0 };
+        self.promised_ms().is_some_and(|promised| self.real_ms >= promised.saturating_add(date))
+    }
+
+    /// Whether the next attempt went out before this one was answered (a hedge).
+    pub const fn is_overlapping(&self) -> bool {
+        self.real_ms < -50
+    }
+}
+
+/// The order of attempts that does not depend on how they were handed over.
+fn order(attempt: &StoredEvent) -> (UnixMillis, &str, u32, &str, &str) {
+    let event = &attempt.event;
+    (
+        event.occurred_at,
+        event.operation_id.as_deref().unwrap_or_default(),
+        event.attempt,
+        &event.event_id,
+        &event.service,
+    )
+}
+
+/// For how many attempts an event stands.
+pub fn weight(attempt: &StoredEvent) -> i64 {
+    i64::from(attempt.event.count)
+}
+
+/// Whether an attempt was served: a status below 400 that no limit hides behind.
+pub fn is_served(attempt: &StoredEvent) -> bool {
+    attempt.event.is_success() && !attempt.verdict.limited
+}
+
+/// Whether an attempt writes without being safe to repeat by its method (RFC 9110 section 9.2.2).
+pub fn is_write(attempt: &StoredEvent) -> bool {
+    matches!(attempt.event.method.as_deref(), Some("POST" | "PATCH"))
+}
+
+/// The rows of a finding and for how many attempts they stand.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Rows {
+    /// At most [`MAX_ROWS`] references.
+    pub refs: Vec<(String, UnixMillis)>,
+    /// Weighted total.
+    pub total: i64,
+}
+
+impl Rows {
+    /// Adds one attempt.
+    pub fn push(&mut self, attempt: &StoredEvent) {
+        self.push_weighted(attempt, weight(attempt));
+    }
+
+    /// Adds one attempt that stands for `weight`.
+    pub fn push_weighted(&mut self, attempt: &StoredEvent, weight: i64) {
+        if self.refs.len() < MAX_ROWS {
+            self.refs.push((attempt.event.event_id.clone(), attempt.event.occurred_at));
+        }
+        self.total = self.total.saturating_add(weight);
+    }
+
+    /// Whether nothing was added.
+    pub const fn is_empty(&self) -> bool {
+        self.total == 0
+    }
+}
+
+impl<'a> FromIterator<&'a StoredEvent> for Rows {
+    fn from_iter<T: IntoIterator<Item = &'a StoredEvent>>(attempts: T) -> Self {
+        let mut rows = Self::default();
+        for attempt in attempts {
+            rows.push(attempt);
+        }
+        rows
+    }
+}
+
+/// Sums weights by a key, largest first, then by key.
+pub fn tally<K: Ord>(items: impl IntoIterator<Item = (K, i64)>) -> Vec<(K, i64)> {
+    let mut sums: BTreeMap<K, i64> = BTreeMap::new();
+    for (key, weight) in items {
+        let sum = sums.entry(key).or_default();
+        *sum = sum.saturating_add(weight);
+    }
+    let mut sums: Vec<(K, i64)> = sums.into_iter().collect();
+    sums.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    sums
+}
