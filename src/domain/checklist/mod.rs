@@ -2,8 +2,34 @@
 //!
 //! - [`Facts`]: all that the steps may look at.
 //! - [`Answer`]: what a step says.
-//! - a file per step, `s1_source` to `s8_verify`, each with one `pub fn answer(&Facts) -> Answer`.
+//! - [`answers`]: the eight, in order; [`report_card`]: the habits of one service.
+//! - a file per step, `s1_source` to `s8_verify`; [`operations`] puts the facts in order for them.
+//! - [`planner`]: spacing, time and concurrency for a given allowance.
+//! - [`catalogue`]: every finding there is; `docs/steps.md` explains each.
+//! - [`samples`]: facts to try the steps and the pages on.
 
+pub mod catalogue;
+pub mod operations;
+pub mod planner;
+pub mod report_card;
+mod s1_source;
+mod s2_reproduce;
+mod s3_limit;
+mod s4_scope;
+mod s5_time;
+mod s6_behaviour;
+mod s7_fix;
+mod s8_verify;
+pub mod samples;
+pub mod words;
+
+#[cfg(test)]
+mod tests;
+
+pub use planner::{Plan, PlanError, PlannerInput, plan};
+pub use report_card::{Grade, GradeMark, LayerCard, ReportCard, report_card};
+
+use self::operations::{Analysis, Rows};
 use super::spelling::spelled_enum;
 use super::stored::{Bucket, Counts, DimensionCounts, Mark, StoredEvent, View};
 use super::time::{UnixMillis, Window};
@@ -178,6 +204,9 @@ pub struct Answer {
     pub next: Vec<NextAction>,
     /// Tables to show below, such as who answered how often.
     pub tables: Vec<Table>,
+    /// On how much the answer rests: `Rests on 1,204 attempts, 812 of them limited.`
+    #[serde(default)]
+    pub basis: String,
 }
 
 /// A small table in an answer.
@@ -190,3 +219,152 @@ pub struct Table {
     /// Cells, a row each.
     pub rows: Vec<Vec<String>>,
 }
+
+/// The eight answers, in order. The same facts give the same answers, in whatever order the lists
+/// of facts come.
+pub fn answers(facts: &Facts) -> Vec<Answer> {
+    let analysis = Analysis::new(facts);
+    let mut answers = vec![
+        s1_source::answer(&analysis),
+        s2_reproduce::answer(&analysis),
+        s3_limit::answer(&analysis),
+        s4_scope::answer(&analysis),
+        s5_time::answer(&analysis),
+        s6_behaviour::answer(&analysis),
+    ];
+    answers.push(s7_fix::answer(&analysis, &answers));
+    answers.push(s8_verify::answer(&analysis));
+    let basis = basis(&analysis);
+    for answer in &mut answers {
+        if answer.basis.is_empty() {
+            answer.basis.clone_from(&basis);
+        }
+    }
+    answers
+}
+
+/// Attempts that a claim about a share needs at least: one refusal never becomes a rule.
+pub const SHARE_FLOOR: i64 = 20;
+
+/// On how much the answers rest.
+fn basis(analysis: &Analysis<'_>) -> String {
+    let totals = &analysis.facts.totals;
+    if totals.attempts == 0 {
+        return "No attempt of this scope is stored for the window.".to_owned();
+    }
+    let mut text = format!(
+        "Rests on {}, {} of them limited",
+        words::many(totals.attempts, "attempt"),
+        words::count(totals.limited)
+    );
+    if !analysis.facts.attempts_complete {
+        text.push_str(&format!(
+            "; one by one on {} of them, limited ones, retries and failures first",
+            words::count(analysis.held())
+        ));
+    }
+    text.push('.');
+    text
+}
+
+impl Finding {
+    /// A finding that asks for action. `id` is one of [`catalogue::ALL`].
+    pub(crate) fn new(id: &str, text: impl Into<String>) -> Self {
+        debug_assert!(catalogue::find(id).is_some(), "{id} is not in the catalogue");
+        Self {
+            id: id.to_owned(),
+            text: text.into(),
+            actionable: true,
+            numbers: Vec::new(),
+            rows: Vec::new(),
+            rows_total: 0,
+        }
+    }
+
+    /// A finding that only informs.
+    pub(crate) fn note(id: &str, text: impl Into<String>) -> Self {
+        Self { actionable: false, ..Self::new(id, text) }
+    }
+
+    /// Adds a number, as label and worded value.
+    #[must_use]
+    pub(crate) fn number(mut self, label: &str, value: impl Into<String>) -> Self {
+        self.numbers.push((label.to_owned(), value.into()));
+        self
+    }
+
+    /// Sets the rows behind it.
+    #[must_use]
+    pub(crate) fn rows(mut self, rows: Rows) -> Self {
+        self.rows = rows.refs;
+        self.rows_total = rows.total;
+        self
+    }
+}
+
+impl NextAction {
+    /// Advice without a command.
+    pub(crate) fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), command: None }
+    }
+
+    /// Advice with a command or setting to copy.
+    pub(crate) fn command(text: impl Into<String>, command: impl Into<String>) -> Self {
+        Self { text: text.into(), command: Some(command.into()) }
+    }
+}
+
+impl Table {
+    /// A table; each row has as many cells as there are columns.
+    pub(crate) fn new(caption: &str, columns: &[&str], rows: Vec<Vec<String>>) -> Self {
+        debug_assert!(rows.iter().all(|row| row.len() == columns.len()), "{caption}: ragged rows");
+        Self {
+            caption: caption.to_owned(),
+            columns: columns.iter().map(|&column| column.to_owned()).collect(),
+            rows,
+        }
+    }
+}
+
+impl Answer {
+    /// An answer without findings yet.
+    pub(crate) fn new(step: Step, state: AnswerState, headline: impl Into<String>) -> Self {
+        Self {
+            step,
+            state,
+            headline: headline.into(),
+            findings: Vec::new(),
+            next: Vec::new(),
+            tables: Vec::new(),
+            basis: String::new(),
+        }
+    }
+
+    /// The answer where nothing is stored for the scope and window.
+    pub(crate) fn nothing_stored(step: Step) -> Self {
+        let mut answer =
+            Self::new(step, AnswerState::NeedsData, "Nothing is stored for this scope and window.");
+        answer.next.push(NextAction::command(
+            "Send attempts, served ones too (`occurred_at`, `service`, `host`, `status`), or widen \
+             the window.",
+            SEND_EXAMPLE,
+        ));
+        answer
+    }
+
+    /// The answer where attempts are stored and none was limited.
+    pub(crate) fn nothing_limited(step: Step, analysis: &Analysis<'_>) -> Self {
+        Self::new(
+            step,
+            AnswerState::Clear,
+            format!(
+                "None of {} was refused by a limit.",
+                words::many(analysis.facts.totals.attempts, "attempt")
+            ),
+        )
+    }
+}
+
+/// How to send one event to the default address.
+const SEND_EXAMPLE: &str = "curl -sS http://127.0.0.1:4290/v1/events -H 'content-type: application/json' \\
+  -d '{\"occurred_at\":\"2026-11-11T07:29:00.120Z\",\"service\":\"checkout\",\"host\":\"api.example.com\",\"status\":429,\"retry_after\":\"30\",\"operation_id\":\"op-7f1c\",\"attempt\":1}'";

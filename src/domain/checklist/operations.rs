@@ -3,9 +3,9 @@
 //! Attempts without an `operation_id` stay alone: nothing is joined by time (DESIGN 14).
 
 use super::{Facts, MAX_ROWS};
-use crate::domain::event::{Outcome, RetryLayer, Vantage};
+use crate::domain::event::{RetryLayer, Vantage};
 use crate::domain::stats::len;
-use crate::domain::stored::StoredEvent;
+use crate::domain::stored::{Counts, StoredEvent};
 use crate::domain::time::UnixMillis;
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,6 +26,8 @@ pub struct Analysis<'a> {
     pub ungrouped: i64,
     /// Limited attempts among `attempts`, weighted.
     pub limited: i64,
+    /// Counts over the window: exact for all, made from the attempts held for one retry layer.
+    pub totals: Counts,
 }
 
 /// All attempts that are known of one intent, in the order they were sent.
@@ -80,7 +82,16 @@ impl<'a> Analysis<'a> {
             .iter()
             .filter(|a| a.verdict.limited)
             .fold(0_i64, |sum, a| sum.saturating_add(weight(a)));
-        Self { facts, attempts, operations, gaps, observations, ungrouped, limited }
+        Self {
+            facts,
+            attempts,
+            operations,
+            gaps,
+            observations,
+            ungrouped,
+            limited,
+            totals: facts.totals,
+        }
     }
 
     /// The limited attempts, in order.
@@ -108,10 +119,16 @@ impl<'a> Analysis<'a> {
         let mut attempts: Vec<&'a StoredEvent> = operations
             .iter()
             .flat_map(|operation| operation.attempts.iter().copied())
-            .chain(self.attempts.iter().copied().filter(|a| a.event.operation_id.is_none() && of(a)))
+            .chain(
+                self.attempts.iter().copied().filter(|a| a.event.operation_id.is_none() && of(a)),
+            )
             .collect();
         attempts.sort_by(|a, b| order(a).cmp(&order(b)));
         let limited = attempts.iter().filter(|a| a.verdict.limited).map(|a| weight(a)).sum();
+        let mut totals = Counts::default();
+        for attempt in &attempts {
+            totals.add(&Counts::of(&attempt.event, &attempt.verdict));
+        }
         Analysis {
             facts: self.facts,
             attempts,
@@ -120,6 +137,7 @@ impl<'a> Analysis<'a> {
             observations: Vec::new(),
             ungrouped: 0,
             limited,
+            totals,
         }
     }
 }
@@ -229,7 +247,7 @@ impl<'a> Operation<'a> {
 }
 
 /// How far out a retry layer stands: the innermost sends most often.
-const fn depth(layer: RetryLayer) -> u8 {
+pub(super) const fn depth(layer: RetryLayer) -> u8 {
     match layer {
         RetryLayer::Gateway => 0,
         RetryLayer::HttpClient => 1,
@@ -326,6 +344,15 @@ impl Rows {
         self.push_weighted(attempt, weight(attempt));
     }
 
+    /// The later attempts of gaps.
+    pub fn of_gaps<'a>(gaps: impl IntoIterator<Item = &'a Gap<'a>>) -> Self {
+        let mut rows = Self::default();
+        for gap in gaps {
+            rows.push_weighted(gap.after, gap.weight);
+        }
+        rows
+    }
+
     /// Adds one attempt that stands for `weight`.
     pub fn push_weighted(&mut self, attempt: &StoredEvent, weight: i64) {
         if self.refs.len() < MAX_ROWS {
@@ -360,4 +387,24 @@ pub fn tally<K: Ord>(items: impl IntoIterator<Item = (K, i64)>) -> Vec<(K, i64)>
     let mut sums: Vec<(K, i64)> = sums.into_iter().collect();
     sums.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     sums
+}
+
+/// Which services and retry layers attempts come from, most frequent first: `checkout (sdk) 12`.
+pub fn whereabouts<'a>(attempts: impl IntoIterator<Item = &'a StoredEvent>) -> String {
+    let sums = tally(
+        attempts.into_iter().map(|a| ((a.event.service.as_str(), a.event.retry_layer), weight(a))),
+    );
+    let more = sums.len().saturating_sub(3);
+    let mut parts: Vec<String> = sums
+        .into_iter()
+        .take(3)
+        .map(|((service, layer), n)| {
+            let layer = layer.map_or(String::new(), |layer| format!(" ({layer})"));
+            format!("{}{layer} {}", super::words::name(service), super::words::count(n))
+        })
+        .collect();
+    if more > 0 {
+        parts.push(format!("{more} more"));
+    }
+    parts.join(", ")
 }

@@ -90,7 +90,11 @@ pub fn span(ms: i64) -> String {
         return format!("-{}", span(ms.saturating_neg()));
     }
     let two = |whole: i64, unit: &str, rest: i64, small: &str| {
-        if rest == 0 { format!("{} {unit}", count(whole)) } else { format!("{whole} {unit} {rest} {small}") }
+        if rest == 0 {
+            format!("{} {unit}", count(whole))
+        } else {
+            format!("{whole} {unit} {rest} {small}")
+        }
     };
     if ms < 1_000 {
         return format!("{ms} ms");
@@ -178,7 +182,10 @@ mod tests {
 
     #[test]
     fn numbers_read_as_people_write_them() {
-        assert_eq!([count(0), count(999), count(1_204), count(-1_000_000)].join(" "), "0 999 1,204 -1,000,000");
+        assert_eq!(
+            [count(0), count(999), count(1_204), count(-1_000_000)].join(" "),
+            "0 999 1,204 -1,000,000"
+        );
         assert_eq!(many(1, "retry"), "1 retry");
         assert_eq!(many(1_204, "attempt"), "1,204 attempts");
         let table = [

@@ -37,8 +37,7 @@ const NOISE_MS: i64 = 25;
 /// The distance between the 10th and the 90th percentile, against the median; `None` without
 /// delays or with a median of 0.
 pub fn relative_spread(delays: &Sorted) -> Option<f64> {
-    let (low, middle, high) =
-        (delays.quantile(0.1)?, delays.median()?, delays.quantile(0.9)?);
+    let (low, middle, high) = (delays.quantile(0.1)?, delays.median()?, delays.quantile(0.9)?);
     (middle > 0).then(|| real(high.saturating_sub(low)) / real(middle))
 }
 

@@ -70,10 +70,7 @@ pub fn lift(inside: Ratio, outside: Ratio) -> Option<(f64, Interval)> {
     let (b, m) = (real(outside.hits) + 0.5, real(outside.total) + 1.0);
     let log = ((a / n) / (b / m)).ln();
     let error = (1.0 / a - 1.0 / n + 1.0 / b - 1.0 / m).max(0.0).sqrt();
-    Some((
-        log.exp(),
-        Interval { low: (log - Z95 * error).exp(), high: (log + Z95 * error).exp() },
-    ))
+    Some((log.exp(), Interval { low: (log - Z95 * error).exp(), high: (log + Z95 * error).exp() }))
 }
 
 /// How many standard errors the share of `after` lies above that of `before` (below: negative),

@@ -86,7 +86,8 @@ fn group(ends: &[(i64, Refusal)]) -> Vec<(i64, Vec<Refusal>)> {
     let mut groups = Vec::new();
     let mut rest = ends;
     while let Some(((first, _), _)) = rest.split_first() {
-        let size = rest.iter().take_while(|(end, _)| end.saturating_sub(*first) <= TOLERANCE_MS).count();
+        let size =
+            rest.iter().take_while(|(end, _)| end.saturating_sub(*first) <= TOLERANCE_MS).count();
         let (members, later) = rest.split_at(size);
         rest = later;
         let span = |values: &mut dyn Iterator<Item = i64>| {
@@ -132,10 +133,9 @@ fn begin(
     let from = last_end.map_or(i64::MIN, |last| last.saturating_sub(TOLERANCE_MS));
     let first = sends.iter().copied().find(|at| *at >= from);
     if let Some(at) = first {
-        let length = LENGTHS_S
-            .iter()
-            .map(|seconds| seconds * 1_000)
-            .find(|length| end.saturating_sub(at).saturating_sub(*length).saturating_abs() <= TOLERANCE_MS);
+        let length = LENGTHS_S.iter().map(|seconds| seconds * 1_000).find(|length| {
+            end.saturating_sub(at).saturating_sub(*length).saturating_abs() <= TOLERANCE_MS
+        });
         // After a window that ended a moment ago, any busy key has a request: that shows nothing.
         let after_a_pause = last_end.is_none_or(|last| at.saturating_sub(last) > TOLERANCE_MS);
         if let Some(length_ms) = length.filter(|length| {
