@@ -1,1 +1,253 @@
 //! Builds everything from a configuration and a listener, then runs until told to stop.
+
+use crate::clock::Clock;
+use crate::config::Config;
+use crate::pipeline::{Intake, IntakeSettings};
+use crate::shutdown::Shutdown;
+use crate::store::{Store, StoreError};
+use crate::web::{self, AppState};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+/// Why the program can't start, or had to end.
+#[derive(Debug, thiserror::Error)]
+pub enum AppError {
+    /// The address to listen on names nothing.
+    #[error("cannot find the address {listen}; check the setting listen (--listen)")]
+    Resolve {
+        /// The setting.
+        listen: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The address can't be listened on.
+    #[error("cannot listen on {address}: {}; {}", .source, how_to_listen(.source.kind()))]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The address can be reached from other machines, but the doors are open.
+    #[error(
+        "refusing to listen on {address}: other machines can reach it, and {missing} not set, so \
+         anybody could {could}. Set RETRYLENS_INGEST_TOKENS and RETRYLENS_READ_TOKENS (or \
+         ingest_tokens and read_tokens below [access] in the settings file) to tokens of 16 \
+         characters or more, or listen on a loopback address such as 127.0.0.1:4290"
+    )]
+    OpenDoors {
+        /// The address.
+        address: SocketAddr,
+        /// Which settings are missing, with their verb.
+        missing: &'static str,
+        /// What anybody could do.
+        could: &'static str,
+    },
+    /// The store can't be used.
+    #[error("cannot use the store {url}; check the setting database_url (--database-url)")]
+    Store {
+        /// Its address without a password.
+        url: String,
+        /// What the store said.
+        source: StoreError,
+    },
+    /// A background task ended by itself.
+    #[error("the task {0} ended unexpectedly; what was acknowledged is stored")]
+    Crashed(String),
+    /// The stop took too long.
+    #[error("the stop was forced before everything was finished; what was acknowledged is stored")]
+    Forced,
+}
+
+fn how_to_listen(kind: std::io::ErrorKind) -> &'static str {
+    match kind {
+        std::io::ErrorKind::AddrInUse => {
+            "another program listens there: stop it, or choose another port with the setting \
+             listen (--listen 127.0.0.1:PORT, RETRYLENS_LISTEN)"
+        }
+        std::io::ErrorKind::PermissionDenied => {
+            "choose a port from 1024 on with the setting listen (--listen, RETRYLENS_LISTEN)"
+        }
+        _ => "check the setting listen (--listen, RETRYLENS_LISTEN)",
+    }
+}
+
+/// Opens the listener that the settings name, if the doors are fit for it.
+///
+/// # Errors
+/// Where the address can't be found or used, or is reachable from other machines without tokens.
+pub async fn bind(config: &Config) -> Result<TcpListener, AppError> {
+    let mut failed = None;
+    for address in check_listen(config).await? {
+        match TcpListener::bind(address).await {
+            Ok(listener) => return Ok(listener),
+            Err(source) => failed = Some(AppError::Bind { address, source }),
+        }
+    }
+    Err(failed.unwrap_or_else(|| nothing_found(config)))
+}
+
+/// The addresses that the setting names, if there are any and the doors are fit for all of them.
+///
+/// # Errors
+/// Where they aren't.
+pub async fn check_listen(config: &Config) -> Result<Vec<SocketAddr>, AppError> {
+    let listen = &config.server.listen;
+    let found: Vec<SocketAddr> = match tokio::net::lookup_host(listen).await {
+        Ok(found) => found.collect(),
+        Err(source) => return Err(AppError::Resolve { listen: listen.clone(), source }),
+    };
+    if found.is_empty() {
+        return Err(nothing_found(config));
+    }
+    found.iter().try_for_each(|address| check_doors(config, *address))?;
+    Ok(found)
+}
+
+fn nothing_found(config: &Config) -> AppError {
+    let source = std::io::Error::from(std::io::ErrorKind::NotFound);
+    AppError::Resolve { listen: config.server.listen.clone(), source }
+}
+
+/// Whether the doors are fit for an address: loopback needs no tokens, any other needs both kinds.
+fn check_doors(config: &Config, address: SocketAddr) -> Result<(), AppError> {
+    let is_loopback = address.ip().to_canonical().is_loopback();
+    let access = &config.access;
+    let (missing, could) = match (access.ingest_tokens.is_empty(), access.read_tokens.is_empty()) {
+        _ if is_loopback => return Ok(()),
+        (false, false) => return Ok(()),
+        (true, true) => ("ingest_tokens and read_tokens are", "send events and read everything"),
+        (true, false) => ("ingest_tokens is", "send events"),
+        (false, true) => ("read_tokens is", "read everything"),
+    };
+    Err(AppError::OpenDoors { address, missing, could })
+}
+
+/// The built program: everything is open and ready, nothing runs yet.
+#[derive(Debug)]
+pub struct App {
+    listener: TcpListener,
+    address: SocketAddr,
+    state: AppState,
+}
+
+impl App {
+    /// Opens the store, applying what its schema lacks, and puts everything together.
+    ///
+    /// # Errors
+    /// Where the doors aren't fit for the listener's address, or the store can't be used.
+    pub async fn build(
+        config: Arc<Config>,
+        clock: Arc<dyn Clock>,
+        listener: TcpListener,
+    ) -> Result<Self, AppError> {
+        let address = listener
+            .local_addr()
+            .map_err(|source| AppError::Resolve { listen: config.server.listen.clone(), source })?;
+        check_doors(&config, address)?;
+        let at = |source| AppError::Store { url: config.store.shown(), source };
+        let store = Store::open(config.store.database_url.expose()).await.map_err(at)?;
+        let key = store.hash_key().await.map_err(at)?;
+        let intake = Intake::start(store.clone(), Arc::clone(&clock), IntakeSettings::default());
+        let state = AppState::new(store, intake, clock, Arc::clone(&config), &key);
+        Ok(Self { listener, address, state })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What its handlers see.
+    pub fn state(&self) -> &AppState {
+        &self.state
+    }
+
+    /// Runs until a stop is requested, then: stop listening, finish requests, write what was
+    /// accepted, close the store.
+    ///
+    /// # Errors
+    /// Where a background task ended by itself, or the stop was forced or took too long.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), AppError> {
+        let Self { listener, state, .. } = self;
+        let config = Arc::clone(&state.config);
+        let (store, intake) = (state.store.clone(), state.intake.clone());
+        let writer = {
+            let intake = intake.clone();
+            shutdown.watch("writer", async move { intake.ended().await })
+        };
+        let router = web::router(&state);
+        let work = async {
+            web::serve::serve(listener, router, &config.server, &shutdown).await;
+            intake.stop().await;
+            if writer.await.is_err() {
+                tracing::warn!("the writer could not be waited for");
+            }
+            if let Err(error) = store.close().await {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "the store could not be closed in order");
+            }
+        };
+        let limit = async {
+            shutdown.requested().await;
+            tokio::select! {
+                () = tokio::time::sleep(config.server.stop_timeout) => {
+                    tracing::warn!("the stop takes longer than stop_timeout_ms; forcing it");
+                    shutdown.force();
+                }
+                () = shutdown.forced() => {}
+            }
+        };
+        let was_forced = tokio::select! {
+            () = work => false,
+            () = limit => true,
+        };
+        match shutdown.crashed() {
+            Some(task) => Err(AppError::Crashed(task)),
+            None if was_forced => Err(AppError::Forced),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Sources;
+
+    fn config(pairs: &[(&str, &str)]) -> Config {
+        let flags = pairs.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        Config::load(&Sources { flags, ..Sources::default() }).unwrap()
+    }
+
+    #[test]
+    fn only_loopback_may_be_open() {
+        let open = config(&[]);
+        let sending = config(&[("ingest_tokens", "sending-token-0123456789")]);
+        let both = config(&[
+            ("ingest_tokens", "sending-token-0123456789"),
+            ("read_tokens", "reading-token-0123456789"),
+        ]);
+        for loopback in ["127.0.0.1:1", "127.8.8.8:1", "[::1]:1", "[::ffff:127.0.0.1]:1"] {
+            assert!(check_doors(&open, loopback.parse().unwrap()).is_ok(), "{loopback}");
+        }
+        for reachable in ["0.0.0.0:1", "192.0.2.1:1", "[::]:1", "[::ffff:192.0.2.1]:1"] {
+            let address = reachable.parse().unwrap();
+            assert!(check_doors(&open, address).is_err(), "{reachable}");
+            assert!(check_doors(&sending, address).is_err(), "{reachable}");
+            assert!(check_doors(&both, address).is_ok(), "{reachable}");
+        }
+        let told = check_doors(&sending, "0.0.0.0:1".parse().unwrap()).unwrap_err().to_string();
+        assert!(told.contains("read_tokens is not set, so anybody could read"), "{told}");
+    }
+
+    #[tokio::test]
+    async fn a_busy_port_is_named_with_the_setting_that_changes_it() {
+        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = taken.local_addr().unwrap().to_string();
+        let error = bind(&config(&[("listen", &address)])).await.unwrap_err().to_string();
+        assert!(error.contains(&address) && error.contains("--listen"), "{error}");
+        assert!(error.contains("another program listens there"), "{error}");
+    }
+}

@@ -9,7 +9,7 @@ pub mod secret;
 mod sections;
 
 pub use layers::{DEFAULTS, ENV_PREFIX, Origin, Sources};
-pub use sections::{Access, Ingest, Log, LogFormat, PublicUrl, RawKeys, Server, StoreSettings};
+pub use sections::{Access, Ingest, Log, LogFormat, PublicUrl, Server, StoreSettings};
 
 use layers::Settings;
 

@@ -4,6 +4,7 @@ use super::ConfigError;
 use super::layers::Settings;
 use super::secret::{Secret, TokenHash};
 use crate::domain::spelling::spelled_enum;
+use crate::ingest::native::RawKeys;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -120,16 +121,6 @@ impl StoreSettings {
     /// The address without its password.
     pub fn shown(&self) -> String {
         super::secret::without_password(self.database_url.expose())
-    }
-}
-
-spelled_enum! {
-    /// What happens to a key that arrives raw.
-    pub enum RawKeys {
-        /// It is hashed.
-        Hash => "hash",
-        /// Its event is rejected.
-        Refuse => "refuse",
     }
 }
 

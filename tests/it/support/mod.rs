@@ -1,3 +1,8 @@
-//! Helpers of the tests.
+//! Helpers of all subjects: the program in memory, the program as a process, and databases.
 
-pub mod postgres;
+pub(crate) mod app;
+pub(crate) mod postgres;
+pub(crate) mod process;
+
+pub(crate) use app::{Answer, TestApp};
+pub(crate) use process::Process;

@@ -1,0 +1,154 @@
+//! `retrylens doctor`: shows the settings in force and checks what the service stands on: the
+//! settings, the doors, the store, the disk and the clock. Changes nothing.
+
+use super::SettingArgs;
+use crate::app;
+use crate::clock::{Clock, SystemClock};
+use crate::config::Config;
+use crate::domain::time::{MINUTE_MS, UnixMillis};
+use crate::store::Store;
+use std::error::Error;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Below this much room on the data's disk, the check fails; in bytes.
+const LEAST_ROOM: u64 = 256 * 1024 * 1024;
+/// When this version was made: a clock before it is wrong.
+const MADE_AT: UnixMillis = UnixMillis(1_790_000_000_000);
+
+/// What a check found.
+enum Finding {
+    Good(String),
+    Note(String),
+    Bad(String),
+}
+
+/// Runs the command. Exit status 1 where a check fails.
+pub(super) fn run(settings: &SettingArgs, output: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let config = settings.load()?;
+    show_settings(&config, output)?;
+    let runtime = super::runtime()?;
+    let now = SystemClock.now();
+    let (store, last) = runtime.block_on(check_store(&config));
+    let findings = [
+        ("settings", settings_found(&config)),
+        ("doors", runtime.block_on(check_doors(&config))),
+        ("store", store),
+        ("disk", check_disk(&config)),
+        ("clock", check_clock(now, last)),
+    ];
+    writeln!(output)?;
+    let mut is_well = true;
+    for (name, finding) in findings {
+        let (word, text) = match finding {
+            Finding::Good(text) => ("ok", text),
+            Finding::Note(text) => ("note", text),
+            Finding::Bad(text) => {
+                is_well = false;
+                ("FAIL", text)
+            }
+        };
+        writeln!(output, "{word:<5} {name:<9} {text}")?;
+    }
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The settings as a file that would bring them about, but for the secrets.
+fn show_settings(config: &Config, output: &mut dyn Write) -> std::io::Result<()> {
+    let mut section = "";
+    for setting in config.effective() {
+        if setting.section != section {
+            section = &setting.section;
+            writeln!(output, "[{section}]")?;
+        }
+        writeln!(output, "{} = {}  # {}", setting.name, setting.value, setting.origin)?;
+    }
+    Ok(())
+}
+
+fn settings_found(config: &Config) -> Finding {
+    if config.warnings.is_empty() {
+        Finding::Good("every setting can be used".to_owned())
+    } else {
+        Finding::Note(config.warnings.join("; "))
+    }
+}
+
+async fn check_doors(config: &Config) -> Finding {
+    match app::check_listen(config).await {
+        Ok(found) => {
+            let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+            Finding::Good(format!("{} may be listened on", found.join(", ")))
+        }
+        Err(error) => Finding::Bad(chain(&error)),
+    }
+}
+
+/// Asks the store, where there is one, and beside that for the time of its newest event.
+async fn check_store(config: &Config) -> (Finding, Option<UnixMillis>) {
+    let url = config.store.shown();
+    if let Some(file) = config.store.file().filter(|file| !file.exists()) {
+        let text = format!("{} does not exist yet; serve makes it", file.display());
+        return (Finding::Note(text), None);
+    }
+    let store = match Store::open(config.store.database_url.expose()).await {
+        Ok(store) => store,
+        Err(error) => return (Finding::Bad(format!("{url}: {}", chain(&error))), None),
+    };
+    let finding = match store.ready().await {
+        Ok(()) => Finding::Good(format!("{url} answers and its schema is up to date")),
+        Err(error) => Finding::Bad(format!("{url}: {}", chain(&error))),
+    };
+    let last = store.last_event_at().await.ok().flatten();
+    store.close().await.ok();
+    (finding, last)
+}
+
+fn check_disk(config: &Config) -> Finding {
+    let Some(file) = config.store.file() else {
+        return Finding::Note(
+            "the data is on the database server; watch its disk there".to_owned(),
+        );
+    };
+    let absolute = std::path::absolute(&file).unwrap_or(file);
+    let folder = absolute.parent().map_or_else(|| PathBuf::from("/"), Path::to_path_buf);
+    match rustix::fs::statvfs(&folder) {
+        Err(error) => Finding::Bad(format!("{}: {error}", folder.display())),
+        Ok(room) => {
+            let free = room.f_bavail.saturating_mul(room.f_frsize);
+            let text = format!("{} MiB free in {}", free / (1024 * 1024), folder.display());
+            let is_read_only = room.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+            match free {
+                _ if is_read_only => Finding::Bad(format!("{} is read-only", folder.display())),
+                free if free < LEAST_ROOM => Finding::Bad(text),
+                _ => Finding::Good(text),
+            }
+        }
+    }
+}
+
+fn check_clock(now: UnixMillis, last: Option<UnixMillis>) -> Finding {
+    let shown = now.to_rfc3339();
+    if now < MADE_AT {
+        return Finding::Bad(format!("{shown} is before this version was made"));
+    }
+    match last {
+        Some(last) if last.since(now).0 > MINUTE_MS => Finding::Note(format!(
+            "{shown}; the newest event says {}, so this clock is slow or a sender's is fast",
+            last.to_rfc3339()
+        )),
+        _ => Finding::Good(shown),
+    }
+}
+
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
+}

@@ -1,0 +1,146 @@
+//! `POST /v1/events`: native events in, stored once each.
+
+use crate::domain::event::Event;
+use crate::domain::stored::Inserted;
+use crate::ingest::native::{self, DecodeError, DecodeOptions, Decoded, Format, Reject};
+use crate::pipeline::IntakeError;
+use crate::web::extract::CappedBody;
+use crate::web::{AppState, Code, Failure};
+use axum::Json;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use serde::Serialize;
+use serde_json::json;
+use std::time::Duration;
+
+/// Bodies beyond this, and packed ones, are read on a thread of their own; in bytes.
+const LARGE_BODY: usize = 16 * 1024;
+
+/// What became of a batch.
+#[derive(Debug, Serialize)]
+pub(crate) struct Receipt {
+    /// Events that are on disk now and weren't before.
+    stored: usize,
+    /// Events that were there already, or twice in the batch.
+    duplicates: usize,
+    /// Stored events whose id another event at another time has too.
+    id_conflicts: usize,
+    /// Items that were not stored, by index.
+    rejected: Vec<Reject>,
+    /// Fields that are not ours, left out.
+    unknown_fields: u64,
+    /// Header fields that are not on the list of those that may be kept, left out.
+    dropped_headers: u64,
+    /// Texts longer than what is kept, cut.
+    shortened: u64,
+    /// Values that looked secret, replaced.
+    redactions: u64,
+}
+
+/// Takes a batch and answers when it is on disk.
+pub(crate) async fn create(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Receipt>, Failure> {
+    let format = format(&headers)?;
+    let body = CappedBody::read(&headers, body, &state.bodies, &state.config).await?;
+    let decoded = decode(&state, body, format).await?;
+    let events: Vec<Event> = decoded.events.into_iter().map(|(_, event)| event).collect();
+    if events.is_empty() {
+        let rejects = decoded.rejects;
+        let detail = if rejects.is_empty() {
+            "The body holds no events."
+        } else {
+            "Every item was rejected; see rejected for the field and what was expected."
+        };
+        return Err(Failure::new(Code::NothingStorable, detail).with("rejected", json!(rejects)));
+    }
+    let results = state.intake.submit(events).await?;
+    let count = |kind: Inserted| results.iter().filter(|result| **result == kind).count();
+    let id_conflicts = count(Inserted::IdConflict);
+    Ok(Json(Receipt {
+        stored: count(Inserted::Stored) + id_conflicts,
+        duplicates: count(Inserted::Duplicate),
+        id_conflicts,
+        rejected: decoded.rejects,
+        unknown_fields: decoded.unknown_fields,
+        dropped_headers: decoded.dropped_headers,
+        shortened: decoded.shortened,
+        redactions: decoded.redactions,
+    }))
+}
+
+/// Unpacks and reads a body, large ones away from the threads that answer others.
+async fn decode(state: &AppState, body: CappedBody, format: Format) -> Result<Decoded, Failure> {
+    if body.is_small(LARGE_BODY) {
+        return read(state, &body, format);
+    }
+    let turn = state.bodies.turn().await;
+    let state = state.clone();
+    let reading = tokio::task::spawn_blocking(move || {
+        let decoded = read(&state, &body, format);
+        drop(turn);
+        decoded
+    });
+    reading.await.map_err(|error| Failure::internal(&error))?
+}
+
+fn read(state: &AppState, body: &CappedBody, format: Format) -> Result<Decoded, Failure> {
+    let limits = &state.config.ingest;
+    let options = DecodeOptions {
+        hasher: &state.hasher,
+        raw_keys: limits.raw_keys,
+        max_items: limits.max_items,
+        format,
+    };
+    Ok(native::decode(&body.inflate(limits.max_inflated_bytes)?, &options)?)
+}
+
+/// What the sender says the body is; nothing said is looked into.
+fn format(headers: &HeaderMap) -> Result<Format, Failure> {
+    let mut fields = headers.get_all(header::CONTENT_TYPE).iter();
+    let (field, second) = (fields.next(), fields.next());
+    let text = field.map(|field| field.to_str().unwrap_or("not text").to_ascii_lowercase());
+    let is_utf8 = text.iter().flat_map(|text| text.split(';').skip(1)).all(|parameter| {
+        parameter.trim().split_once('=').is_none_or(|(name, value)| {
+            name != "charset" || matches!(value.trim_matches('"'), "utf-8" | "utf8" | "us-ascii")
+        })
+    });
+    match Format::from_content_type(text.as_deref()) {
+        Some(format) if is_utf8 && second.is_none() => Ok(format),
+        _ => {
+            let accepted = HeaderValue::from_static("application/json, application/x-ndjson");
+            let detail = "Send content-type: application/json or application/x-ndjson, in UTF-8.";
+            Err(Failure::new(Code::UnsupportedMediaType, detail)
+                .header(HeaderName::from_static("accept-post"), accepted))
+        }
+    }
+}
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        let code = match &error {
+            DecodeError::TooManyItems { .. } => Code::TooLarge,
+            _ => Code::InvalidBody,
+        };
+        Self::told(code, &error)
+    }
+}
+
+impl From<IntakeError> for Failure {
+    fn from(error: IntakeError) -> Self {
+        match error {
+            IntakeError::Full { retry_after } => {
+                Self::new(Code::QueueFull, "Nothing was stored. Send it again after the wait.")
+                    .retry_after(retry_after)
+            }
+            IntakeError::Stopped => {
+                Self::new(Code::Stopping, "Nothing was stored. Send it again elsewhere or later.")
+                    .retry_after(Duration::from_secs(5))
+            }
+            IntakeError::Store(error) => Self::of_store(&error),
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! What every request passes through, and in which order.
+
+use super::doors;
+use super::error::{Code, Failure, wants_page};
+use super::state::AppState;
+use crate::domain::redact;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, header};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use std::any::Any;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tracing::Instrument;
+use tracing::field::Empty;
+use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+/// Puts all layers around `router`. The last one here is the outermost: a request passes them from
+/// the bottom up, its answer from the top down.
+pub(super) fn apply(router: Router, state: &AppState) -> Router {
+    router
+        // Hosts and origins, before any handler runs.
+        .layer(from_fn_with_state(state.clone(), doors::own_site))
+        // A limit on the time of everything within.
+        .layer(from_fn_with_state(state.clone(), time_limit))
+        // A panic costs its own request only, and the answer still passes the layers below.
+        .layer(CatchPanicLayer::custom(panicked))
+        // Failures become pages for people.
+        .layer(from_fn(pages_for_people))
+        // Only whole answers are compressed, so below all that may replace one.
+        .layer(CompressionLayer::new().gzip(true))
+        // Every answer carries these, error or not.
+        .layer(from_fn(answer_headers))
+        // Outermost: the span sees the final status and all of the time.
+        .layer(from_fn(in_span))
+}
+
+async fn time_limit(State(state): State<AppState>, request: Request, next: Next) -> Response {
+    let limit = state.config.server.request_timeout;
+    tokio::time::timeout(limit, next.run(request)).await.unwrap_or_else(|_| {
+        tracing::warn!("a request took longer than its limit");
+        Failure::new(Code::TimedOut, "Ask for less at once, or try again later.").into_response()
+    })
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "the layer hands over the panic's payload")]
+fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
+    let said = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no text");
+    tracing::error!(panic = %redact::text(said).text, "a handler panicked");
+    Failure::new(Code::Internal, "It has been logged. Trying again may help.").into_response()
+}
+
+async fn pages_for_people(request: Request, next: Next) -> Response {
+    let is_person = wants_page(&request);
+    let response = next.run(request).await;
+    match response.extensions().get::<Failure>() {
+        Some(failure) if is_person => super::error_page::replace(&failure.clone(), response),
+        _ => response,
+    }
+}
+
+/// Header fields of every answer. The policy names no source but this one and allows nothing
+/// inline (<https://www.w3.org/TR/CSP3/>). `same-origin` as referrer policy, because with
+/// `no-referrer` browsers hide the origin of our own forms.
+const ANSWER_HEADERS: [(HeaderName, HeaderValue); 7] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; style-src 'self'; img-src 'self'; font-src 'self'; \
+             form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
+        ),
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+    (
+        HeaderName::from_static("permissions-policy"),
+        HeaderValue::from_static("camera=(), geolocation=(), microphone=()"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        HeaderValue::from_static("same-origin"),
+    ),
+];
+
+async fn answer_headers(request: Request, next: Next) -> Response {
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.extend(ANSWER_HEADERS);
+    // What changes with the next event is asked for anew each time, unless its handler knows
+    // better.
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+    response
+}
+
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The caller's request id where it is short and plain, else one of our own.
+fn request_id(headers: &HeaderMap) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    match given.filter(|id| (1..=64).contains(&id.len()) && id.chars().all(plain)) {
+        Some(id) => redact::text(id).text,
+        None => hex::encode(rand::random::<[u8; 12]>()),
+    }
+}
+
+/// The method as OpenTelemetry names it: one of the known ones or `_OTHER`.
+fn method_name(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::PUT => "PUT",
+        Method::DELETE => "DELETE",
+        Method::CONNECT => "CONNECT",
+        Method::OPTIONS => "OPTIONS",
+        Method::TRACE => "TRACE",
+        Method::PATCH => "PATCH",
+        _ => "_OTHER",
+    }
+}
+
+/// A span per request, named by the route's template, with the names of the semantic conventions
+/// (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>). A trace that the caller began
+/// is continued. The query is left out, and the path of a route with parameters is cleaned: what
+/// people look up may be secret.
+async fn in_span(request: Request<Body>, next: Next) -> Response {
+    let id = request_id(request.headers());
+    let method = method_name(request.method());
+    let route = request.extensions().get::<MatchedPath>().map(|path| path.as_str().to_owned());
+    let path = request.uri().path();
+    let shown = match &route {
+        Some(route) if route == path => path.to_owned(),
+        _ => redact::text(&path.chars().take(256).collect::<String>()).text,
+    };
+    let name =
+        route.as_ref().map_or_else(|| method.to_owned(), |route| format!("{method} {route}"));
+    macro_rules! request_span {
+        ($level:expr) => {
+            tracing::span!(
+                $level,
+                "request",
+                otel.name = name,
+                otel.kind = "server",
+                otel.status_code = Empty,
+                http.request.method = method,
+                http.route = route,
+                http.response.status_code = Empty,
+                url.scheme = "http",
+                url.path = shown,
+                error.r#type = Empty,
+                request.id = id,
+            )
+        };
+    }
+    let span = match path {
+        "/healthz" | "/readyz" => request_span!(tracing::Level::DEBUG),
+        _ => request_span!(tracing::Level::INFO),
+    };
+    if request.headers().contains_key("traceparent") {
+        let caller = opentelemetry::global::get_text_map_propagator(|propagator| {
+            propagator.extract(&opentelemetry_http::HeaderExtractor(request.headers()))
+        });
+        // Without an exporter there is nothing to continue.
+        drop(span.set_parent(caller));
+    }
+    let mut response = next.run(request).instrument(span.clone()).await;
+    let status = response.status();
+    span.record("http.response.status_code", status.as_u16());
+    if status.is_server_error() {
+        span.record("otel.status_code", "ERROR");
+        span.record("error.type", status.as_str());
+    }
+    span.in_scope(|| tracing::debug!(http.response.status_code = status.as_u16(), "answered"));
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    response
+}

@@ -1,0 +1,124 @@
+//! How people come in: a form for a read token, and the session that it begins.
+
+use super::doors::{SESSION_COOKIE, is_one_of};
+use super::error::Failure;
+use super::extract::{Form, Query};
+use super::pages::model::Shell;
+use super::state::AppState;
+use crate::config::secret::TokenHash;
+use askama::Template;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use serde::Deserialize;
+
+/// Where to go after the login.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Onward {
+    next: Option<String>,
+}
+
+/// The form's fields. The token's own type keeps it out of logs.
+#[derive(Deserialize)]
+pub(super) struct Entry {
+    token: String,
+    next: Option<String>,
+}
+
+/// `GET /login`
+pub(super) async fn show(
+    State(state): State<AppState>,
+    Query(onward): Query<Onward>,
+) -> Result<Response, Failure> {
+    if state.config.access.read_tokens.is_empty() {
+        return Ok(Redirect::to("/").into_response());
+    }
+    page(&own_path(onward.next.as_deref()), false)
+}
+
+/// `POST /login`
+pub(super) async fn enter(
+    State(state): State<AppState>,
+    Form(entry): Form<Entry>,
+) -> Result<Response, Failure> {
+    let next = own_path(entry.next.as_deref());
+    let token = TokenHash::of(entry.token.trim());
+    if !is_one_of(&token, &state.config.access.read_tokens) {
+        let mut response = page(&next, true)?;
+        *response.status_mut() = StatusCode::UNAUTHORIZED;
+        let challenge = HeaderValue::from_static("Bearer realm=\"retrylens\"");
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+        return Ok(response);
+    }
+    let value = state.sessions.begin(&token, state.clock.now());
+    Ok(with_cookie(&state, &next, &value, state.sessions.length().as_secs()))
+}
+
+/// `POST /logout`
+pub(super) async fn leave(State(state): State<AppState>) -> Response {
+    with_cookie(&state, "/login", "", 0)
+}
+
+/// Leads on to `next` and sets the session's cookie. `Lax`, so that a link in an alert opens
+/// without a new login; writes are guarded by their origin.
+fn with_cookie(state: &AppState, next: &str, value: &str, seconds: u64) -> Response {
+    let is_https = state.config.server.public_url.as_ref().is_some_and(|url| url.is_https);
+    let secure = if is_https { "; Secure" } else { "" };
+    let cookie = format!(
+        "{SESSION_COOKIE}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Lax{secure}"
+    );
+    let mut response = Redirect::to(next).into_response();
+    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, cookie);
+    }
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// A path on this site, or the overview: browsers take `//host` and `/\host` for another site.
+fn own_path(next: Option<&str>) -> String {
+    let is_own = |path: &&str| {
+        path.starts_with('/')
+            && !path.starts_with("//")
+            && !path.chars().any(|c| c == '\\' || c.is_control() || c.is_whitespace())
+            && !path.starts_with("/login")
+            && path.is_ascii()
+    };
+    next.filter(is_own).unwrap_or("/").to_owned()
+}
+
+#[derive(Template)]
+#[template(path = "pages/login.html")]
+struct LoginPage {
+    shell: Shell,
+    next: String,
+    was_wrong: bool,
+}
+
+fn page(next: &str, was_wrong: bool) -> Result<Response, Failure> {
+    let page = LoginPage { shell: Shell::new("Log in", ""), next: next.to_owned(), was_wrong };
+    let html = page.render().map_err(|error| Failure::internal(&error))?;
+    Ok(([(header::CACHE_CONTROL, "no-store")], Html(html)).into_response())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_way_onward_stays_on_this_site() {
+        for (next, expected) in [
+            (Some("/triage?service=a&to=b"), "/triage?service=a&to=b"),
+            (Some("//evil.example"), "/"),
+            (Some("/\\evil.example"), "/"),
+            (Some("https://evil.example"), "/"),
+            (Some("/\t/evil.example"), "/"),
+            (Some("javascript:alert(1)"), "/"),
+            (Some("/login"), "/"),
+            (Some(""), "/"),
+            (None, "/"),
+        ] {
+            assert_eq!(own_path(next), expected, "{next:?}");
+        }
+    }
+}

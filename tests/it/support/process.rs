@@ -1,0 +1,130 @@
+//! The program as a process, on a port of its own, and a small HTTP client to talk to it.
+
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+/// A running `retrylens`. It is killed when dropped.
+pub(crate) struct Process {
+    child: Child,
+    pub(crate) address: SocketAddr,
+    pub(crate) greeting: String,
+}
+
+/// The program with a clean environment, working in `folder`.
+pub(crate) fn command(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_retrylens"));
+    command.current_dir(folder).env_clear().stdin(Stdio::null());
+    command
+}
+
+/// Runs it to its end.
+pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
+    command(folder).args(arguments).output().unwrap()
+}
+
+impl Process {
+    /// Serves from `folder` on a free port.
+    pub(crate) fn serve(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let log =
+            std::fs::File::options().create(true).append(true).open(folder.join("log")).unwrap();
+        let mut child = command(folder)
+            .env("RETRYLENS_LISTEN", "127.0.0.1:0")
+            .args(arguments)
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut greeting = String::new();
+        let mut address = None;
+        for line in lines.by_ref() {
+            let line = line.unwrap();
+            if let Some(rest) = line.strip_prefix("listening:") {
+                address = rest.trim().parse().ok();
+            }
+            greeting.push_str(&line);
+            greeting.push('\n');
+            if line.contains("/lookup?id=") {
+                break;
+            }
+        }
+        let address = address.unwrap_or_else(|| {
+            let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
+            panic!("it did not say where it listens: {greeting}{log}")
+        });
+        Self { child, address, greeting }
+    }
+
+    /// Sends SIGTERM, or another signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let id = self.child.id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        for _ in 0..600 {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("it did not end within 30 s")
+    }
+
+    /// Posts JSON; `None` where no whole answer came.
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Option<(u16, String)> {
+        post(self.address, path, body)
+    }
+
+    /// Sends `text` as it is and reads until the other side closes.
+    pub(crate) fn raw(&self, text: &str) -> String {
+        let mut stream = connect(self.address).unwrap();
+        stream.write_all(text.as_bytes()).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).ok();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// `GET`s `path` and gives the whole answer, head and body.
+    pub(crate) fn get(&self, path: &str) -> String {
+        self.raw(&format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"))
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn connect(address: SocketAddr) -> Option<TcpStream> {
+    let stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_mins(1))).ok()?;
+    Some(stream)
+}
+
+/// Posts JSON on a connection of its own; `None` where no whole answer came.
+pub(crate) fn post(address: SocketAddr, path: &str, body: &Value) -> Option<(u16, String)> {
+    let body = body.to_string();
+    let mut stream = connect(address)?;
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).ok()?;
+    stream.write_all(body.as_bytes()).ok()?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).ok()?;
+    let text = String::from_utf8(answer).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some((status, body.to_owned()))
+}
