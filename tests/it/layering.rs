@@ -94,6 +94,9 @@ const OWNERS: &[(&str, &[&str])] = &[
 
 /// The source of a file without its comments and its tests, which may do as they like.
 fn code(path: &Path) -> String {
+    if path.ends_with("tests.rs") {
+        return String::new();
+    }
     let text = std::fs::read_to_string(path).unwrap();
     let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
