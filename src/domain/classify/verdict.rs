@@ -64,7 +64,8 @@ fn is_plain_success(facts: &Facts<'_>) -> bool {
         && !TELLING.iter().any(|name| facts.has(name))
         && !facts.has("x-envoy-attempt-count")
         && !facts.has("x-amzn-waf-action")
-        && !facts.says("\"errors\"")
+        // `"error"`, `"errors"`, `"error_message"`: some APIs refuse with 200.
+        && !facts.says("\"error")
 }
 
 /// A verdict without evidence.

@@ -7,12 +7,12 @@ use crate::domain::classify::facts::Facts;
 use crate::domain::classify::limits::is_limit_status;
 
 const SECTION: &str = "https://www.rfc-editor.org/rfc/rfc6585#section-4";
-static WD_1: Rule = Rule::new("WD-1", SECTION);
-static WD_2: Rule = Rule::new("WD-2", SECTION);
-static WD_3: Rule = Rule::new("WD-3", "https://www.rfc-editor.org/rfc/rfc9110#section-15.5.4");
+static WO_1: Rule = Rule::new("WO-1", SECTION);
+static WO_2: Rule = Rule::new("WO-2", SECTION);
+static WO_3: Rule = Rule::new("WO-3", "https://www.rfc-editor.org/rfc/rfc9110#section-15.5.4");
 
 pub(crate) static SIGNATURE: Signature =
-    Signature { id: "wording", rules: &[&WD_1, &WD_2, &WD_3], look };
+    Signature { id: "wording", rules: &[&WO_1, &WO_2, &WO_3], look };
 
 /// Chance that a sentence names the right kind; below what a code gives, above a bare 429.
 const CHANCE: f64 = 0.65;
@@ -131,7 +131,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     let path = facts.path();
     if is_limit_status(facts.status) && (path.contains("captcha") || path.contains("challenge")) {
         let seen = "the request went to a page for a captcha or challenge";
-        sheet.add(Claim::of_limit(&WD_3, LimitType::Security, 0.75, seen));
+        sheet.add(Claim::of_limit(&WO_3, LimitType::Security, 0.75, seen));
     }
     if facts.body.is_empty() {
         return;
@@ -140,7 +140,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         for (kind, phrases) in PHRASES {
             if let Some(phrase) = phrases.iter().find(|phrase| facts.says(phrase)) {
                 let seen = format!("the body says {phrase:?}");
-                sheet.add(Claim::of_limit(&WD_1, *kind, CHANCE, seen));
+                sheet.add(Claim::of_limit(&WO_1, *kind, CHANCE, seen));
                 return;
             }
         }
@@ -148,6 +148,6 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         && let Some(phrase) = SURE.iter().find(|phrase| facts.says(phrase))
     {
         let kind = if phrase.contains("quota") { LimitType::Quota } else { LimitType::Rate };
-        sheet.add(Claim::of_limit(&WD_2, kind, 0.6, format!("the body says {phrase:?}")));
+        sheet.add(Claim::of_limit(&WO_2, kind, 0.6, format!("the body says {phrase:?}")));
     }
 }
