@@ -28,7 +28,12 @@ pub struct Redacted {
 /// Replaces each credential-like part of `input` by `[redacted: <kind>]`. What it returns, it
 /// leaves alone the next time.
 pub fn text(input: &str) -> Redacted {
-    let mut out = Redacted { text: input.to_owned(), count: 0 };
+    owned(input.to_owned())
+}
+
+/// [`text`] of a text that is not needed any more; the usual one comes back untouched.
+pub fn owned(text: String) -> Redacted {
+    let mut out = Redacted { text, count: 0 };
     // A replaced part can lay bare another one; each round takes text away, so this ends early.
     for _ in 0..MAX_ROUNDS {
         let found = find(&out.text);
@@ -138,6 +143,9 @@ struct Signs {
     space: bool,
     semicolon: bool,
     dashes: bool,
+    /// Which of [`WORDS`] may begin somewhere: a bit for each group.
+    words: u8,
+    /// Most digits in a row, spaces and dashes between them passed over.
     digits: usize,
     /// Longest run of letters, digits, `_` and `-`.
     longest_run: usize,
@@ -153,12 +161,25 @@ impl Signs {
         let mut signs = Self::default();
         let (mut run, mut jumble) = (0_usize, 0_usize);
         let mut previous = 0_u8;
+        let (mut three, mut digits) = (0, 0);
         for &byte in text.as_bytes() {
             if byte.is_ascii_alphanumeric() {
                 run += 1;
                 jumble += 1;
-                signs.digits += usize::from(byte.is_ascii_digit());
+                if byte.is_ascii_digit() {
+                    digits += 1;
+                    signs.digits = signs.digits.max(digits);
+                    three = 0;
+                } else {
+                    digits = 0;
+                    three = pushed(three, byte);
+                    signs.words |= WORD_BITS[three];
+                }
             } else {
+                three = 0;
+                if !matches!(byte, b' ' | b'-') {
+                    digits = 0;
+                }
                 match byte {
                     b'_' | b'-' => {
                         run += 1;
@@ -189,14 +210,84 @@ impl Signs {
     }
 
     fn is_harmless(&self) -> bool {
-        self.longest_run < SHORT_RUN
+        self.words == 0
+            && self.longest_run < SHORT_RUN
+            && self.jumble < 40
             && self.digits < MIN_NUMBER_DIGITS
             && !self.at
-            && !self.pair
             && !self.percent
-            && !self.space
+    }
+
+    fn has(&self, group: u8) -> bool {
+        self.words & group != 0
     }
 }
+
+/// Names of pairs; also what stands before a token.
+const PAIR_WORD: u8 = 1;
+/// The word "authorization".
+const AUTH_WORD: u8 = 1 << 1;
+/// The word "cookie".
+const COOKIE_WORD: u8 = 1 << 2;
+/// Attributes of a cookie.
+const ATTRIBUTE_WORD: u8 = 1 << 3;
+/// The word "bearer".
+const BEARER_WORD: u8 = 1 << 4;
+/// The words "basic" and "digest".
+const SCHEME_WORD: u8 = 1 << 5;
+/// What else stands before a token in prose.
+const TOKEN_WORD: u8 = 1 << 6;
+
+/// The first three letters of the words that rules wait for, and the rules' group.
+const WORDS: &[(&[u8; 3], u8)] = &[
+    (b"pas", PAIR_WORD),
+    (b"pwd", PAIR_WORD),
+    (b"sec", PAIR_WORD | ATTRIBUTE_WORD),
+    (b"key", PAIR_WORD | TOKEN_WORD),
+    (b"tok", PAIR_WORD | TOKEN_WORD),
+    (b"aut", PAIR_WORD | AUTH_WORD),
+    (b"ses", PAIR_WORD),
+    (b"sid", PAIR_WORD),
+    (b"rem", PAIR_WORD),
+    (b"cle", PAIR_WORD),
+    (b"cre", PAIR_WORD),
+    (b"jwt", PAIR_WORD),
+    (b"sig", PAIR_WORD),
+    (b"otp", PAIR_WORD),
+    (b"pin", PAIR_WORD),
+    (b"cvv", PAIR_WORD),
+    (b"cvc", PAIR_WORD),
+    (b"ssn", PAIR_WORD),
+    (b"coo", COOKIE_WORD),
+    (b"pat", ATTRIBUTE_WORD),
+    (b"dom", ATTRIBUTE_WORD),
+    (b"exp", ATTRIBUTE_WORD),
+    (b"max", ATTRIBUTE_WORD),
+    (b"sam", ATTRIBUTE_WORD),
+    (b"htt", ATTRIBUTE_WORD),
+    (b"par", ATTRIBUTE_WORD),
+    (b"bea", BEARER_WORD),
+    (b"bas", SCHEME_WORD),
+    (b"dig", SCHEME_WORD),
+    (b"neg", TOKEN_WORD),
+];
+
+/// The last three letters as a number of 15 bits, after `letter`. Case does not matter.
+const fn pushed(three: usize, letter: u8) -> usize {
+    ((three << 5) | (letter & 0x1f) as usize) & 0x7fff
+}
+
+/// For each three letters the groups that wait for them.
+static WORD_BITS: [u8; 0x8000] = {
+    let mut bits = [0; 0x8000];
+    let mut i = 0;
+    while i < WORDS.len() {
+        let [a, b, c] = *WORDS[i].0;
+        bits[pushed(pushed(pushed(0, a), b), c)] |= WORDS[i].1;
+        i += 1;
+    }
+    bits
+};
 
 // ---- prefixes ---------------------------------------------------------------------------------
 
@@ -256,10 +347,12 @@ const PREFIXES: &[Prefix] = &[
     ("ASIA", Tail::Alnum, 12, "aws-key"),
     ("ATATT3", Tail::Dots, 16, "atlassian-token"),
     ("ATCTT3", Tail::Dots, 16, "atlassian-token"),
+    ("APA91b", Tail::Word, 40, "firebase-key"),
     ("CFPAT-", Tail::Word, 20, "contentful-token"),
     ("EAA", Tail::Alnum, 40, "facebook-token"),
     ("FlyV1 ", Tail::Base64, 16, "fly-token"),
     ("GOCSPX-", Tail::Word, 16, "google-secret"),
+    ("HRKU-", Tail::Word, 20, "heroku-key"),
     ("NRAK-", Tail::Alnum, 16, "new-relic-key"),
     ("PMAK-", Tail::Word, 20, "postman-key"),
     ("SG.", Tail::Dots, 20, "sendgrid-key"),
@@ -333,6 +426,7 @@ const PREFIXES: &[Prefix] = &[
     ("sk-", Tail::Mixed, 16, "secret-key"),
     ("sk_live_", Tail::Word, 8, "stripe-key"),
     ("sk_test_", Tail::Word, 8, "stripe-key"),
+    ("sl.", Tail::Word, 40, "dropbox-token"),
     ("sntrys_", Tail::Base64, 20, "sentry-token"),
     ("sntryu_", Tail::Alnum, 20, "sentry-token"),
     ("sq0atp-", Tail::Word, 16, "square-token"),
@@ -440,58 +534,63 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         shape(
             "authorization",
             r#"(?i)authorization\\*["']?\s*[:=]\s*\\*["']?(?P<v>[^\s"'\\][^\r\n"'\\]*)"#,
-            |s| s.pair,
+            |s| s.pair && s.has(AUTH_WORD),
             always,
         ),
         shape(
             "cookie",
             r#"(?i)(?:^|[^a-z0-9])(?:set-)?cookies?\\*["']?\s*[:=]\s*\\*["']?(?P<v>[^\s"'\\][^\r\n"\\]*)"#,
-            |s| s.pair,
+            |s| s.pair && s.has(COOKIE_WORD),
             always,
         ),
         shape(
             "cookie",
             r"(?i)(?:^|[^;\s]\s+|[^;\sa-z0-9_.!%-])[a-z0-9_.!%-]+=(?P<v>[^;\s,]+)\s*;\s*(?:path=|domain=|expires=|max-age=|samesite=|secure(?:;|$)|httponly|partitioned)",
-            |s| s.pair && s.semicolon,
+            |s| s.pair && s.semicolon && s.has(ATTRIBUTE_WORD),
             always,
         ),
         shape(
             "bearer",
             r"(?i)(?:^|[^a-z0-9])bearer(?:\s+|%20|\+)(?P<v>[a-z0-9._~+/-]{3,}=*)",
-            |s| s.space || s.percent || s.longest_run >= SHORT_RUN,
+            |s| s.has(BEARER_WORD),
             |value| !BEARER_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)),
         ),
         shape(
             "token",
             r"(?i)(?:^|[^a-z0-9])(?:token|apikey|api-key|api key|negotiate)(?:\s+|%20|\+)(?P<v>[a-z0-9._~+/-]{6,}=*)",
-            |s| s.space || s.percent,
+            |s| s.has(TOKEN_WORD) && (s.space || s.percent || s.jumble > 6),
             |value| value.len() >= 20 || is_odd_word(value),
         ),
         shape(
             "basic-auth",
             r"(?i)(?:^|[^a-z0-9])basic(?:\s+|%20|\+)(?P<v>[a-z0-9+/_-]{6,}={0,2})",
-            |s| s.space || s.percent,
+            |s| s.has(SCHEME_WORD),
             holds_user_and_password,
         ),
         shape(
             "digest-auth",
             r"(?i)(?:^|[^a-z0-9])digest\s+(?P<v>[a-z]+=[^\r\n]*response=[^\r\n]*)",
-            |s| s.space && s.pair,
+            |s| s.has(SCHEME_WORD) && s.pair,
             always,
         ),
         shape(
             "slack-webhook",
             r"(?P<v>(?:services/)?T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,})",
-            |s| s.slash,
+            |s| s.slash && s.longest_run >= 16,
             always,
         ),
         shape(
             "discord-webhook",
             r"webhooks/(?P<v>[0-9]{15,}/[A-Za-z0-9_-]{20,})",
-            |s| s.slash,
+            |s| s.slash && s.longest_run >= 20,
             always,
         ),
-        shape("teams-webhook", r"(?i)webhookb2/(?P<v>[^\s]{20,})", |s| s.slash, unmarked),
+        shape(
+            "teams-webhook",
+            r"(?i)webhookb2/(?P<v>[^\s]{20,})",
+            |s| s.slash && s.longest_run >= 9,
+            unmarked,
+        ),
         shape(
             "discord-token",
             r"(?:^|[^A-Za-z0-9_-])(?P<v>[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,})",
@@ -640,7 +739,7 @@ static PAIR: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 fn by_pair(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
-    if !signs.pair && !signs.percent {
+    if !signs.has(PAIR_WORD) || !(signs.pair || signs.percent) {
         return;
     }
     for found in PAIR.captures_iter(text) {
@@ -707,8 +806,8 @@ impl Strength {
 
 // ---- numbers ----------------------------------------------------------------------------------
 
-/// Card numbers have 14 digits and more, IBANs 12 and more.
-const MIN_NUMBER_DIGITS: usize = 12;
+/// Card numbers have 14 digits and more, IBANs at least 10 in a row.
+const MIN_NUMBER_DIGITS: usize = 10;
 
 fn by_number(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
     if signs.digits < MIN_NUMBER_DIGITS {

@@ -12,7 +12,6 @@ use crate::domain::key_hash::looks_hashed;
 use crate::domain::time::{DAY_MS, UnixMillis};
 use crate::domain::{headers, redact};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
-use serde_json::Value;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -236,13 +235,18 @@ fn number<T: TryFrom<i64>>(
     range: std::ops::RangeInclusive<i64>,
 ) -> Result<Option<T>, Fault> {
     let Some(raw) = raw.filter(|raw| !is_null(raw)) else { return Ok(None) };
-    let expected = format!("expected a whole number from {} to {}", range.start(), range.end());
+    let wrong = |got: &dyn fmt::Display| {
+        fault(
+            field,
+            format!("expected a whole number from {} to {}, got {got}", range.start(), range.end()),
+        )
+    };
     match fields::integer_of(raw) {
-        Ok(number) if !range.contains(&number) => fault(field, format!("{expected}, got {number}")),
-        Ok(number) => T::try_from(number)
-            .map(Some)
-            .or_else(|_| fault(field, format!("{expected}, got {number}"))),
-        Err(got) => fault(field, format!("{expected}, got {got}")),
+        Ok(number) if range.contains(&number) => {
+            T::try_from(number).map(Some).or_else(|_| wrong(&number))
+        }
+        Ok(number) => wrong(&number),
+        Err(got) => wrong(&got),
     }
 }
 
@@ -280,21 +284,41 @@ const REQUEST_ID_HEADERS: [&str; 7] = [
 /// The id of an event that came without one: the SHA-256 of its canonical JSON, in hexadecimal.
 /// Canonical is: after redaction, keys sorted, no white space, nothing that is absent or empty.
 pub(super) fn derived_id(event: &Event) -> String {
-    let mut sorted: BTreeMap<String, Value> = BTreeMap::new();
-    if let Ok(Value::Object(fields)) = serde_json::to_value(event) {
-        sorted.extend(fields.into_iter().filter(|(name, value)| {
-            !value.is_null()
-                && value.as_array().is_none_or(|list| !list.is_empty())
-                && !matches!(name.as_str(), "event_id" | "redactions")
-        }));
-    }
     let mut headers: Vec<&(String, String)> = event.headers.iter().collect();
     headers.sort_by(|a, b| a.0.cmp(&b.0));
-    if !headers.is_empty() {
-        sorted.insert("headers".to_owned(), serde_json::json!(headers));
+    let mut json = Canonical(b"{".to_vec());
+    macro_rules! put {
+        ($($field:ident),+) => { $(json.put(stringify!($field), &event.$field);)+ };
     }
-    let canonical = serde_json::json!(sorted).to_string();
-    hex::encode(Sha256::digest(canonical.as_bytes()))
+    put!(account_hash, attempt, attempts_max, body_hash, body_sample, client_address_hash);
+    put!(computed_delay_ms, content_type, count, deadline_ms, delay_source, duration_ms);
+    put!(environment, error, error_code);
+    json.put("headers", &headers);
+    put!(host, idempotency_key_hash, instance, key_hash, key_kind, layer, method, occurred_at);
+    put!(operation_id, outcome, priority, ray_id, request_id, retry_after, retry_layer, route);
+    put!(service, span_id, status, timeout_ms, trace_id, vantage);
+    json.0.push(b'}');
+    hex::encode(Sha256::digest(&json.0))
+}
+
+/// A JSON object in the making.
+struct Canonical(Vec<u8>);
+
+impl Canonical {
+    /// Adds a field, unless it is null or an empty list.
+    fn put<T: serde::Serialize>(&mut self, name: &str, value: &T) {
+        let before = self.0.len();
+        if before > 1 {
+            self.0.push(b',');
+        }
+        self.0.extend([b"\"", name.as_bytes(), b"\":"].concat());
+        let start = self.0.len();
+        let is_written = serde_json::to_writer(&mut self.0, value).is_ok();
+        let written = self.0.get(start..).unwrap_or_default();
+        if !is_written || matches!(written, b"null" | b"[]") {
+            self.0.truncate(before);
+        }
+    }
 }
 
 /// Reads fields and counts what it had to change.
@@ -341,11 +365,11 @@ impl Reader<'_> {
         cap: usize,
     ) -> Result<Option<String>, Fault> {
         let text = self.raw_text(field, raw, fields::clean)?;
-        Ok(text.map(|text| self.redacted(&text, cap)))
+        Ok(text.map(|text| self.redacted(text, cap)))
     }
 
-    fn redacted(&mut self, text: &str, cap: usize) -> String {
-        let redacted = redact::text(text);
+    fn redacted(&mut self, text: String, cap: usize) -> String {
+        let redacted = redact::owned(text);
         self.redactions = self.redactions.saturating_add(redacted.count);
         let (text, is_cut) = fields::shorten(redacted.text, cap);
         self.shortened += u64::from(is_cut);
@@ -356,13 +380,15 @@ impl Reader<'_> {
     /// stay different.
     fn id(&mut self, field: &'static str, raw: Option<&RawValue>) -> Result<Option<String>, Fault> {
         let text = self.raw_text(field, raw, fields::clean)?;
-        Ok(text.map(|text| self.stored_id(&text)))
+        Ok(text.map(|text| self.stored_id(text)))
     }
 
-    fn stored_id(&mut self, text: &str) -> String {
-        let redacted = redact::id(text, self.options.hasher);
-        self.redactions = self.redactions.saturating_add(redacted.count);
-        let (id, is_cut) = fields::shorten_id(redacted.text);
+    fn stored_id(&mut self, mut text: String) -> String {
+        if redact::kind_of(&text).is_some() {
+            text = redact::id(&text, self.options.hasher).text;
+            self.redactions = self.redactions.saturating_add(1);
+        }
+        let (id, is_cut) = fields::shorten_id(text);
         self.shortened += u64::from(is_cut);
         id
     }
@@ -370,7 +396,7 @@ impl Reader<'_> {
     /// An id out of a header value, which is redacted already; a value with a marker is no id.
     fn header_id(&mut self, value: Option<&str>) -> Option<String> {
         let value = value.filter(|value| !value.is_empty() && !value.contains("[redacted:"))?;
-        Some(self.stored_id(value))
+        Some(self.stored_id(value.to_owned()))
     }
 
     fn body(
@@ -379,7 +405,7 @@ impl Reader<'_> {
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
         let text = self.raw_text(field, raw, fields::clean_body)?;
-        Ok(text.map(|text| self.redacted(&text, MAX_BODY_SAMPLE)))
+        Ok(text.map(|text| self.redacted(text, MAX_BODY_SAMPLE)))
     }
 
     /// A hash; a raw value is hashed or refused, by setting.
@@ -498,7 +524,7 @@ impl Reader<'_> {
 
     fn host(&mut self, host: &str) -> String {
         // Before the case goes: some tokens are known by it.
-        let stored = self.stored_id(host);
+        let stored = self.stored_id(host.to_owned());
         if stored == host { host.to_lowercase() } else { stored }
     }
 
@@ -511,7 +537,7 @@ impl Reader<'_> {
             None => upstream::without_query(text),
         };
         self.count_secrets(query);
-        (!path.is_empty()).then(|| self.redacted(path, 512))
+        (!path.is_empty()).then(|| self.redacted(path.to_owned(), 512))
     }
 
     /// What is dropped with a query string counts where it was secret.
@@ -581,7 +607,7 @@ impl Reader<'_> {
             Ok(text) => text.unwrap_or_default(),
             Err(Fault { field, error }) => return fault(field, format!("{error} as a value")),
         };
-        let text = self.redacted(&text, MAX_HEADER_VALUE);
+        let text = self.redacted(text, MAX_HEADER_VALUE);
         kept.push((name.to_ascii_lowercase(), text));
         Ok(())
     }

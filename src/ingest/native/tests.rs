@@ -408,6 +408,30 @@ fn a_derived_id_depends_on_the_content_alone() {
 }
 
 #[test]
+fn every_field_but_two_is_in_the_derived_id() {
+    let whole = one(&json!({"occurred_at": "2026-11-11T07:29:00Z", "service": "s", "host": "h",
+        "route": "/", "status": 429, "error": "parse", "attempt": 2, "count": 3, "event_id": "e",
+        "operation_id": "o", "duration_ms": 1, "vantage": "origin", "environment": "p",
+        "instance": "i", "retry_layer": "app", "priority": "p", "method": "GET",
+        "retry_after": "1", "computed_delay_ms": 1, "delay_source": "x", "request_id": "r",
+        "ray_id": "y", "layer": "edge", "key_hash": "md5:00ff", "key_kind": "k",
+        "idempotency_key_hash": "md5:00ff", "body_hash": "md5:00ff",
+        "client_address_hash": "md5:00ff", "account_hash": "md5:00ff", "outcome": "retrying",
+        "attempts_max": 3, "timeout_ms": 1, "deadline_ms": 1, "headers": {"via": "1", "age": "1"},
+        "content_type": "text/plain", "error_code": "c", "body_sample": "b", "trace_id": "t",
+        "span_id": "s"}));
+    let written = serde_json::to_value(&whole).unwrap();
+    let mut sorted: std::collections::BTreeMap<String, Value> =
+        written.as_object().unwrap().clone().into_iter().collect();
+    assert!(sorted.values().all(|value| !value.is_null()), "fill in every field: {written}");
+    sorted.remove("event_id");
+    sorted.remove("redactions");
+    let canonical = serde_json::to_string(&sorted).unwrap();
+    use sha2::{Digest, Sha256};
+    assert_eq!(item::derived_id(&whole), hex::encode(Sha256::digest(canonical.as_bytes())));
+}
+
+#[test]
 fn a_reject_does_not_repeat_a_secret() {
     for value in ["Bearer abcdefgh12345678", "jane.doe@example.com"] {
         for field in ["error", "vantage", "method", "occurred_at", "host", "layer"] {
