@@ -494,7 +494,7 @@ fn command(line: &str, request: &mut RequestFacts) {
 }
 
 /// Takes host and path from an absolute address.
-pub(super) fn address(url: &str, request: &mut RequestFacts) {
+pub(crate) fn address(url: &str, request: &mut RequestFacts) {
     let Some((scheme, rest)) = url.split_once("://") else { return };
     let (authority, path) = match rest.find(['/', '?', '#']) {
         Some(at) => split_at(rest, at).unwrap_or((rest, "")),

@@ -150,3 +150,93 @@ fields!(Table: "A small table in an answer." {
     columns: Vec::<String>::schema(),
     rows: Vec::<Vec<String>>::schema(),
 } uses []);
+
+/// An event as senders write it (DESIGN 4). Required are `occurred_at`, `service`, `host` or
+/// `url`, and one of `status` and `error`. Fields that are not listed are left out and counted.
+#[derive(Debug, ToSchema)]
+pub struct NativeEvent {
+    /// Id that makes a re-sent batch harmless; derived from the content where absent.
+    pub event_id: Option<String>,
+    /// Groups the attempts of one intent.
+    pub operation_id: Option<String>,
+    /// Number of this attempt in its operation, from 1.
+    #[schema(minimum = 1, default = 1)]
+    pub attempt: Option<u32>,
+    /// When the request was sent, RFC 3339.
+    #[schema(format = DateTime)]
+    pub occurred_at: String,
+    /// Time from sending to the answer, in milliseconds.
+    pub duration_ms: Option<i64>,
+    /// Who saw it; `client` where absent.
+    pub vantage: Option<Vantage>,
+    /// The calling service.
+    pub service: String,
+    /// Deployment environment.
+    pub environment: Option<String>,
+    /// The calling process.
+    pub instance: Option<String>,
+    /// Who re-sent it.
+    pub retry_layer: Option<RetryLayer>,
+    /// The sender's own word for how urgent it is.
+    pub priority: Option<String>,
+    /// Method.
+    pub method: Option<String>,
+    /// The upstream host; or send `url`.
+    pub host: Option<String>,
+    /// Address from which host and path are taken; its query string is dropped.
+    pub url: Option<String>,
+    /// Route template or path.
+    pub route: Option<String>,
+    /// Status code of the answer.
+    pub status: Option<u16>,
+    /// Why there was no usable answer.
+    pub error: Option<AttemptError>,
+    /// `Retry-After` exactly as received.
+    pub retry_after: Option<String>,
+    /// The wait chosen after this attempt, in milliseconds.
+    pub computed_delay_ms: Option<i64>,
+    /// What the wait was taken from, in the sender's words.
+    pub delay_source: Option<String>,
+    /// Request id.
+    pub request_id: Option<String>,
+    /// Ray id.
+    pub ray_id: Option<String>,
+    /// The layer that the client claims answered.
+    pub layer: Option<Layer>,
+    /// Hash of the API key; a raw key is hashed or refused.
+    pub key_hash: Option<String>,
+    /// What the key is.
+    pub key_kind: Option<String>,
+    /// Hash of the idempotency key.
+    pub idempotency_key_hash: Option<String>,
+    /// Hash of the request body.
+    pub body_hash: Option<String>,
+    /// Hash of the address that the server sees.
+    pub client_address_hash: Option<String>,
+    /// Hash of the account.
+    pub account_hash: Option<String>,
+    /// How the retry logic went on.
+    pub outcome: Option<Outcome>,
+    /// The client's limit of attempts, the first one counted.
+    pub attempts_max: Option<u32>,
+    /// The client's time limit for one attempt, in milliseconds.
+    pub timeout_ms: Option<i64>,
+    /// The client's time limit for the operation, in milliseconds.
+    pub deadline_ms: Option<i64>,
+    /// Response header fields; those off the allow-list are dropped.
+    #[schema(value_type = Option<Object>)]
+    pub headers: Option<serde_json::Value>,
+    /// Media type of the answer's body.
+    pub content_type: Option<String>,
+    /// Machine-readable code from the answer's body.
+    pub error_code: Option<String>,
+    /// The start of the answer's body, at most 2 KiB.
+    pub body_sample: Option<String>,
+    /// Trace id.
+    pub trace_id: Option<String>,
+    /// Span id.
+    pub span_id: Option<String>,
+    /// How many identical attempts this event stands for.
+    #[schema(minimum = 1, default = 1)]
+    pub count: Option<u32>,
+}

@@ -1,7 +1,130 @@
-//! The pages: server-rendered, readable without script.
+//! The pages: server-rendered, readable without script. A handler reads the address, fetches,
+//! calls a pure function and renders; each page is a structure with what its template shows,
+//! already worded and rounded. The JSON twins under `/api/v1/` serialise the same structures.
+//!
+//! - [`address`]: the whole view is in the address.
+//! - [`model`], [`words`], [`chart`], [`escape`]: what several pages are made of.
+//! - a file per page.
 
 pub mod address;
+pub mod attempt;
 pub mod chart;
+pub mod classify;
+pub mod curl;
 pub mod escape;
+pub mod event;
+pub mod lookup;
 pub mod model;
+pub mod overview;
+pub mod rows;
+#[cfg(test)]
+mod samples;
+pub mod send;
+pub mod triage;
+pub mod verdict;
 pub mod words;
+
+#[cfg(test)]
+mod tests {
+    use askama::Template;
+    use scraper::{Html, Selector};
+
+    /// What every page must hold to, whatever was sent.
+    fn check(name: &str, html: &str) {
+        let document = Html::parse_document(html);
+        assert!(document.errors.is_empty(), "{name}: {:?}", document.errors);
+        let all = |css: &str| {
+            let selector = Selector::parse(css).unwrap();
+            document.select(&selector).collect::<Vec<_>>()
+        };
+        assert!(all("script, style, iframe, object, embed, base, [style]").is_empty(), "{name}");
+        assert_eq!(all("html[lang] head title").len(), 1, "{name}");
+        assert_eq!(all("main").len(), 1, "{name}");
+        assert_eq!(all("h1").len(), 1, "{name}");
+        let ids: Vec<_> = all("[id]").iter().filter_map(|e| e.value().id()).collect();
+        let unique: std::collections::BTreeSet<_> = ids.iter().collect();
+        assert_eq!(ids.len(), unique.len(), "{name}: an id is there twice");
+        for element in all("*") {
+            for (attribute, value) in element.value().attrs() {
+                assert!(!attribute.starts_with("on"), "{name}: {attribute}");
+                if matches!(attribute, "href" | "src" | "action" | "formaction") {
+                    let own = value.starts_with('/') && !value.starts_with("//");
+                    let known = value.starts_with('#') || value.starts_with("https://");
+                    assert!(own || known, "{name}: {attribute}={value}");
+                }
+            }
+        }
+        for table in all("table") {
+            let caption = Selector::parse("caption").unwrap();
+            assert!(table.select(&caption).next().is_some(), "{name}: a table has no caption");
+        }
+        for label in all("label[for]") {
+            let target = label.value().attr("for").unwrap_or_default();
+            assert!(ids.contains(&target), "{name}: a label points nowhere: {target}");
+        }
+        let mut level = 1;
+        for heading in all("h1, h2, h3, h4, h5") {
+            let own: u32 = heading.value().name().trim_start_matches('h').parse().unwrap();
+            assert!(own <= level + 1, "{name}: heading of level {own} after {level}");
+            level = own;
+        }
+        let text: String = document.root_element().text().collect();
+        assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{0}', '\u{1b}']), "{name}");
+    }
+
+    fn render_all<T: Template>(page: &str, samples: Vec<(&'static str, T)>) {
+        for (name, sample) in samples {
+            check(&format!("{page} ({name})"), &sample.render().unwrap());
+        }
+    }
+
+    #[test]
+    fn every_page_holds_its_shape_whatever_was_sent() {
+        render_all("overview", super::overview::OverviewPage::samples());
+        render_all("classify", super::classify::ClassifyPage::samples());
+        render_all("event", super::event::EventPage::samples());
+        render_all("lookup", super::lookup::LookupPage::samples());
+        render_all("send", super::send::SendPage::samples());
+        render_all("triage", super::triage::TriagePage::samples());
+        render_all("rows", super::rows::RowsPage::samples());
+    }
+
+    /// Reads Markdown as a tracker would, links made of bare addresses included.
+    #[test]
+    fn markdown_keeps_sent_text_as_text() {
+        use comrak::nodes::NodeValue;
+        let mut options = comrak::Options::default();
+        options.extension.table = true;
+        options.extension.autolink = true;
+        options.extension.strikethrough = true;
+        options.extension.tasklist = true;
+        for (name, input) in super::samples::triages() {
+            let text = super::triage::Triage::build(&input).markdown("");
+            let arena = comrak::Arena::new();
+            let root = comrak::parse_document(&arena, &text, &options);
+            let mut headings = Vec::new();
+            for node in root.descendants() {
+                match &node.data.borrow().value {
+                    NodeValue::Link(link) => {
+                        assert!(link.url.starts_with('/'), "{name}: {}", link.url);
+                        assert!(!link.url.starts_with("//"), "{name}: {}", link.url);
+                    }
+                    NodeValue::Heading(heading) => headings.push(heading.level),
+                    NodeValue::Image(_)
+                    | NodeValue::HtmlBlock(_)
+                    | NodeValue::HtmlInline(_)
+                    | NodeValue::Strikethrough
+                    | NodeValue::Emph
+                    | NodeValue::BlockQuote
+                    | NodeValue::ThematicBreak
+                    | NodeValue::TaskItem(_) => panic!("{name}: {:?}", node.data.borrow()),
+                    _ => {}
+                }
+            }
+            let steps = input.answers.len() + usize::from(!input.marks.is_empty());
+            assert_eq!(headings.iter().filter(|l| **l == 1).count(), 1, "{name}");
+            assert_eq!(headings.len(), 1 + steps, "{name}: {headings:?}");
+            assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{0}', '\r']), "{name}");
+        }
+    }
+}

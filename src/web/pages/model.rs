@@ -205,6 +205,16 @@ pub fn bucket_width(window: Window) -> i64 {
     WIDTHS.into_iter().find(|width| length / width <= 120).unwrap_or(24 * 3_600_000)
 }
 
+/// The width of a time line over `window` that sums whole `buckets`.
+pub fn series_width(window: Window, buckets: &[Bucket]) -> i64 {
+    let wanted = bucket_width(window);
+    let given = match buckets {
+        [first, second, ..] => second.start.since(first.start).0,
+        _ => wanted,
+    };
+    if given > 0 && wanted % given == 0 { wanted } else { given.max(60_000) }
+}
+
 impl Series {
     /// Sums `buckets` (of any finer width that divides `width_ms`) into stretches of `width_ms`,
     /// empty ones included, from the window's first to its last.

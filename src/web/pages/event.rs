@@ -1,0 +1,255 @@
+//! `/events/{id}`: the raw facts of one event, its verdict with evidence, JSON and curl.
+
+use super::address::{self, Address};
+use super::attempt::{AttemptOut, native};
+use super::model::{Shell, Stamp};
+use super::verdict::VerdictView;
+use super::words;
+use crate::domain::classify::{Certainty, LimitType, Responder, Verdict};
+use crate::domain::stored::{Scope, StoredEvent, TimeBasis, View};
+use crate::domain::time::{HOUR_MS, Millis, Window};
+use askama::Template;
+use serde::Serialize;
+use serde_json::Value;
+use utoipa::ToSchema;
+
+/// One event with its verdict, judged anew from the stored facts.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct EventOut {
+    /// The event as senders write it.
+    #[schema(value_type = crate::web::api::schema::NativeEvent)]
+    pub event: Value,
+    /// When it was stored.
+    pub received_at: Stamp,
+    /// The verdict, judged now from the stored facts.
+    pub verdict: Verdict,
+    /// Who was judged to have answered when it came in; numbers and alerts count by this.
+    pub stored_returned_by: Responder,
+    /// The word for the confidence at that time.
+    pub stored_certainty: Certainty,
+    /// The kind of limit that was judged at that time.
+    pub stored_limit_type: LimitType,
+    /// Whether it was counted as limited at that time.
+    pub stored_limited: bool,
+    /// The same request with curl, without secrets.
+    pub curl: String,
+    /// Address of its page.
+    pub page: String,
+    /// Address of its operation's page.
+    pub operation_page: Option<String>,
+    /// Address of the triage of its service and upstream around it.
+    pub triage: String,
+}
+
+/// An event's own view: its service and upstream, the half hour before and after it.
+pub fn view_around(stored: &StoredEvent) -> View {
+    let at = stored.event.occurred_at.floor_to(60_000);
+    View {
+        scope: Scope {
+            service: Some(stored.event.service.clone()),
+            upstream: Some(stored.event.host.clone()),
+            environment: stored.event.environment.clone(),
+            route: None,
+        },
+        window: Window { from: at.plus(Millis(-HOUR_MS / 2)), to: at.plus(Millis(HOUR_MS / 2)) },
+        time: TimeBasis::Event,
+    }
+}
+
+impl EventOut {
+    /// Judges `stored` anew. `curl` is its twin.
+    pub fn of(stored: &StoredEvent, verdict: Verdict, curl: String) -> Self {
+        Self {
+            event: native(&stored.event),
+            received_at: Stamp(stored.received_at),
+            verdict,
+            stored_returned_by: stored.verdict.returned_by,
+            stored_certainty: stored.verdict.outcome,
+            stored_limit_type: stored.verdict.limit_type,
+            stored_limited: stored.verdict.limited,
+            curl,
+            page: address::event(&stored.event.event_id),
+            operation_page: stored.event.operation_id.as_deref().map(address::operation),
+            triage: Address::new("/triage").view(&view_around(stored)).finish(),
+        }
+    }
+}
+
+/// A fact as the page lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fact {
+    /// The field's name as senders write it.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// What it means for people: a length of time in words.
+    pub note: Option<String>,
+}
+
+/// One event as its page and the look-up show it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EventView {
+    /// In a list of several: what makes ids of headings unique.
+    pub index: usize,
+    /// What the API answers.
+    pub out: EventOut,
+    /// As a row of a list.
+    pub row: AttemptOut,
+    /// The verdict, worded.
+    pub verdict: VerdictView,
+    /// Every field that was sent.
+    pub facts: Vec<Fact>,
+    /// Every header field that was kept.
+    pub headers: Vec<(String, String)>,
+    /// The body sample.
+    pub body: Option<String>,
+    /// The event as senders write it, indented.
+    pub json: String,
+    /// Set where the verdict of today differs from the one that was counted.
+    pub changed: Option<String>,
+    /// How the event was changed at the door, where it was.
+    pub redactions: Option<String>,
+}
+
+impl EventView {
+    /// Words one event.
+    pub fn of(index: usize, stored: &StoredEvent) -> Self {
+        let verdict = VerdictView::of(&stored.event.response());
+        let curl = super::curl::twin(&stored.event);
+        let out = EventOut::of(stored, verdict.verdict.clone(), curl);
+        let was = &stored.verdict;
+        let is = &verdict.verdict;
+        let changed = (was.returned_by != is.returned_by
+            || was.limited != is.limited
+            || was.limit_type != is.limit_type)
+            .then(|| {
+                format!(
+                    "When it was stored it was judged {} ({}), limit type {}. Totals count it so.",
+                    was.returned_by, was.outcome, was.limit_type
+                )
+            });
+        let n = i64::from(stored.event.redactions);
+        let redactions = (n > 0).then(|| {
+            format!(
+                "{} replaced at the door.",
+                words::counted(n, "secret-looking value was", "secret-looking values were")
+            )
+        });
+        Self {
+            index,
+            row: stored.into(),
+            facts: facts(&out.event),
+            headers: stored.event.headers.clone(),
+            body: stored.event.body_sample.clone(),
+            json: serde_json::to_string_pretty(&out.event).unwrap_or_default(),
+            changed,
+            redactions,
+            verdict,
+            out,
+        }
+    }
+}
+
+/// The members of a native event, in the order in which people look for them.
+fn facts(event: &Value) -> Vec<Fact> {
+    const ORDER: [&str; 37] = [
+        "event_id",
+        "operation_id",
+        "attempt",
+        "occurred_at",
+        "duration_ms",
+        "vantage",
+        "service",
+        "environment",
+        "instance",
+        "retry_layer",
+        "priority",
+        "method",
+        "host",
+        "route",
+        "status",
+        "error",
+        "retry_after",
+        "computed_delay_ms",
+        "delay_source",
+        "outcome",
+        "attempts_max",
+        "timeout_ms",
+        "deadline_ms",
+        "request_id",
+        "ray_id",
+        "trace_id",
+        "span_id",
+        "layer",
+        "key_hash",
+        "key_kind",
+        "account_hash",
+        "client_address_hash",
+        "idempotency_key_hash",
+        "body_hash",
+        "content_type",
+        "error_code",
+        "count",
+    ];
+    ORDER
+        .into_iter()
+        .filter_map(|name| {
+            let (value, number) = match event.get(name)? {
+                Value::String(text) => (text.clone(), None),
+                Value::Number(n) => (n.to_string(), n.as_i64()),
+                other => (other.to_string(), None),
+            };
+            let note = number
+                .filter(|n| name.ends_with("_ms") && n.abs() >= 1_000)
+                .map(|ms| words::length(Millis(ms)));
+            Some(Fact { name: name.to_owned(), value, note })
+        })
+        .collect()
+}
+
+/// The page; several events where one id was stored with several times.
+#[derive(Debug, Clone, Template)]
+#[template(path = "pages/event.html")]
+pub struct EventPage {
+    shell: Shell,
+    events: Vec<EventView>,
+}
+
+impl EventPage {
+    /// The page of `events`, at least one.
+    pub fn new(event_id: &str, events: &[StoredEvent]) -> Self {
+        let twin = Address::new("/api/v1/events").segment(event_id).finish();
+        let shell = Shell::new("Event", "events");
+        Self {
+            shell: if matches!(event_id, "." | "..") { shell } else { shell.with_twin(twin) },
+            events: events.iter().enumerate().map(|(i, e)| EventView::of(i, e)).collect(),
+        }
+    }
+
+    /// Pages to look at.
+    #[cfg(test)]
+    pub(crate) fn samples() -> Vec<(&'static str, Self)> {
+        use super::samples;
+        let usual = samples::attempt("evt-1", "op-7f1c", 1, 1_000);
+        let mut bare = samples::timed_out(usual.clone());
+        bare.event.headers.clear();
+        bare.event.operation_id = None;
+        bare.event.method = None;
+        bare.event.route = None;
+        let hostile: Vec<StoredEvent> =
+            samples::hostile().iter().map(|text| samples::filled_with(text)).collect();
+        let mut extreme = usual.clone();
+        extreme.event.count = u32::MAX;
+        extreme.event.attempt = u32::MAX;
+        extreme.event.duration_ms = Some(i64::MAX);
+        extreme.event.redactions = 12;
+        extreme.event.headers =
+            (0..200).map(|i| (format!("x-ratelimit-{i}"), "9".repeat(400))).collect();
+        vec![
+            ("usual", Self::new("evt-1", &[usual])),
+            ("bare", Self::new("evt-1", &[bare])),
+            ("extreme", Self::new("evt-1", &[extreme])),
+            ("hostile", Self::new("..", &hostile)),
+        ]
+    }
+}

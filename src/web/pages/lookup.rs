@@ -1,0 +1,112 @@
+//! `/lookup?id=`: any request, ray, trace, operation or event id.
+
+use super::address::{self, Address, filled};
+use super::attempt::AttemptOut;
+use super::event::EventView;
+use super::model::Shell;
+use super::words;
+use crate::domain::stored::StoredEvent;
+use askama::Template;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// Longest id that is looked up, in characters; longer ones are never stored as ids.
+pub const MAX_ID_CHARS: usize = 1_024;
+
+/// What is looked up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct LookupParams {
+    /// A request, ray, trace, operation or event id.
+    #[param(example = "8f2a01b2c3d4e5f6-GRU")]
+    pub id: Option<String>,
+}
+
+impl LookupParams {
+    /// The id, without white space around it; `None` where there is none or it is too long to be
+    /// one.
+    pub fn wanted(&self) -> Option<&str> {
+        filled(self.id.as_deref()).filter(|id| id.chars().nth(MAX_ID_CHARS).is_none())
+    }
+}
+
+/// What an id stands for.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Lookup {
+    /// The id that was looked up.
+    pub id: String,
+    /// Every attempt and observation with that id, in the order they were sent.
+    pub items: Vec<AttemptOut>,
+    /// Always null: a look-up has one page.
+    pub next: Option<String>,
+}
+
+impl Lookup {
+    /// What was found for `id`.
+    pub fn of(id: &str, found: &[StoredEvent]) -> Self {
+        Self { id: id.to_owned(), items: found.iter().map(Into::into).collect(), next: None }
+    }
+}
+
+/// The page.
+#[derive(Debug, Clone, Template)]
+#[template(path = "pages/lookup.html")]
+pub struct LookupPage {
+    shell: Shell,
+    model: Lookup,
+    /// The event, where exactly one was found.
+    one: Option<EventView>,
+    summary: String,
+    /// The pages of the operations among what was found, at most three.
+    operations: Vec<(String, String)>,
+    asked: bool,
+}
+
+impl LookupPage {
+    /// The page for `id`, which is empty where nothing was asked for.
+    pub fn new(id: &str, found: &[StoredEvent]) -> Self {
+        let model = Lookup::of(id, found);
+        let mut operations: Vec<String> =
+            model.items.iter().filter_map(|row| row.operation_id.clone()).collect();
+        operations.dedup();
+        operations.sort();
+        operations.dedup();
+        operations.truncate(3);
+        let n = i64::try_from(found.len()).unwrap_or(i64::MAX);
+        let shell = Shell::new("Look up", "");
+        let twin = Address::new("/api/v1/lookup").with("id", id).finish();
+        Self {
+            shell: if id.is_empty() { shell } else { shell.with_twin(twin) },
+            one: match found {
+                [one] => Some(EventView::of(0, one)),
+                _ => None,
+            },
+            summary: words::counted(n, "attempt or observation", "attempts and observations"),
+            operations: operations
+                .into_iter()
+                .map(|id| {
+                    let page = address::operation(&id);
+                    (id, page)
+                })
+                .collect(),
+            asked: !id.is_empty(),
+            model,
+        }
+    }
+
+    /// Pages to look at.
+    #[cfg(test)]
+    pub(crate) fn samples() -> Vec<(&'static str, Self)> {
+        use super::samples;
+        let hostile: Vec<StoredEvent> =
+            samples::hostile().iter().map(|text| samples::filled_with(text)).collect();
+        vec![
+            ("empty", Self::new("", &[])),
+            ("nothing", Self::new(&samples::hostile()[1], &[])),
+            ("one", Self::new("evt-1", &[samples::attempt("evt-1", "op", 1, 0)])),
+            ("several", Self::new("op-7f1c", &samples::operation())),
+            ("hostile", Self::new(&samples::hostile()[6], &hostile)),
+        ]
+    }
+}

@@ -1,0 +1,269 @@
+//! `/`: limited dependencies, worst first; what retries do; requests and retries on one time axis.
+
+use super::address::{self, Address};
+use super::chart::Chart;
+use super::model::{Figure, Series, Shell, Stamp, ViewOut, bucket_width, figures, scope_title};
+use super::words;
+use crate::domain::event::Vantage;
+use crate::domain::stored::{Bucket, Counts, Pair, Scope, View};
+use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
+use askama::Template;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// One service's calls to one upstream.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct PairOut {
+    /// The calling service.
+    pub service: String,
+    /// The upstream host.
+    pub upstream: String,
+    /// Deployment environment.
+    pub environment: Option<String>,
+    /// Whose observations the counts come from; `client` unless no client reports.
+    pub source: Vantage,
+    /// First attempts.
+    pub requests: i64,
+    /// Attempts above the first.
+    pub retries: i64,
+    /// Attempts.
+    pub attempts: i64,
+    /// Attempts that a limit refused.
+    pub limited: i64,
+    /// Limited attempts / attempts; null where only failures were ever reported.
+    pub limited_ratio: Option<f64>,
+    /// Attempts answered 429 / attempts; null likewise.
+    pub ratio_429: Option<f64>,
+    /// Attempts / requests.
+    pub attempts_per_operation: Option<f64>,
+    /// Operations that ended well with more than one attempt / operations with more than one.
+    pub success_after_retry: Option<f64>,
+    /// Operations that ended well / operations.
+    pub effective_success: Option<f64>,
+    /// Attempts that ended well / attempts.
+    pub actual_success: Option<f64>,
+    /// When the newest attempt was sent.
+    pub last_at: Stamp,
+    /// Address of the triage of this pair in this window.
+    pub triage: String,
+    /// Address of its limited attempts.
+    pub rows: String,
+    /// How long ago the newest attempt was, worded.
+    #[serde(skip)]
+    pub last: String,
+}
+
+impl PairOut {
+    fn of(pair: &Pair, view: &View, now: UnixMillis) -> Self {
+        let c = &pair.counts;
+        let view = View {
+            scope: Scope {
+                service: Some(pair.service.clone()),
+                upstream: Some(pair.upstream.clone()),
+                environment: pair.environment.clone().or_else(|| view.scope.environment.clone()),
+                route: view.scope.route.clone(),
+            },
+            ..view.clone()
+        };
+        // Where nothing but failures was reported there is no denominator (DESIGN 14).
+        let whole = if c.succeeded > 0 { c.attempts } else { 0 };
+        Self {
+            service: pair.service.clone(),
+            upstream: pair.upstream.clone(),
+            environment: pair.environment.clone(),
+            source: pair.source,
+            requests: c.requests,
+            retries: c.retries,
+            attempts: c.attempts,
+            limited: c.limited,
+            limited_ratio: words::ratio(c.limited, whole),
+            ratio_429: words::ratio(c.status_429, whole),
+            attempts_per_operation: words::ratio(c.attempts, c.requests),
+            success_after_retry: words::ratio(c.retry_successes, c.retried_operations),
+            effective_success: words::ratio(c.succeeded.min(c.requests), c.requests),
+            actual_success: words::ratio(c.succeeded, c.attempts),
+            last_at: Stamp(pair.last_at),
+            triage: Address::new("/triage").view(&view).finish(),
+            rows: address::rows_of(&view, Some(true), None, None),
+            last: words::ago(pair.last_at, now),
+        }
+    }
+
+    /// `1,204 (+310)`.
+    pub fn volume(&self) -> String {
+        format!("{} (+{})", words::count(self.requests), words::count(self.retries))
+    }
+
+    /// The limited count, grouped.
+    pub fn limited_text(&self) -> String {
+        words::count(self.limited)
+    }
+
+    /// The limited ratio, worded.
+    pub fn limited_ratio_text(&self) -> String {
+        match self.limited_ratio {
+            Some(ratio) => words::percent(ratio),
+            None if self.attempts > 0 => "no ratio".to_owned(),
+            None => words::NO_DATA.to_owned(),
+        }
+    }
+
+    /// The 429 ratio, worded.
+    pub fn ratio_429_text(&self) -> String {
+        match self.ratio_429 {
+            Some(ratio) => words::percent(ratio),
+            None if self.attempts > 0 => "no ratio".to_owned(),
+            None => words::NO_DATA.to_owned(),
+        }
+    }
+
+    /// Attempts per operation, worded.
+    pub fn factor_text(&self) -> String {
+        words::factor(self.attempts_per_operation)
+    }
+
+    /// Success after retry, worded.
+    pub fn saved_text(&self) -> String {
+        if self.retries == 0 {
+            return "no retries".to_owned();
+        }
+        words::percent_or_none(self.success_after_retry)
+    }
+
+    /// Effective (actual) success, worded.
+    pub fn success_text(&self) -> String {
+        match (self.effective_success, self.actual_success) {
+            (Some(e), Some(a)) => format!("{} ({})", words::percent(e), words::percent(a)),
+            _ => words::NO_DATA.to_owned(),
+        }
+    }
+
+    /// Length of the bar behind the limited ratio, 0 to 100.
+    pub fn bar(&self) -> String {
+        format!("{:.0}", self.limited_ratio.unwrap_or_default().clamp(0.0, 1.0) * 100.0)
+    }
+}
+
+/// What the overview shows.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Overview {
+    /// The view.
+    pub view: ViewOut,
+    /// The numbers over all pairs.
+    pub figures: Vec<Figure>,
+    /// Services and their upstreams, worst first.
+    pub pairs: Vec<PairOut>,
+    /// Requests and retries over time.
+    pub series: Series,
+    /// When the newest stored event was sent; null where nothing was ever stored.
+    pub last_event_at: Option<Stamp>,
+}
+
+/// What the overview is made from.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// The view.
+    pub view: View,
+    /// Sum over the window.
+    pub totals: Counts,
+    /// Counts over time.
+    pub buckets: Vec<Bucket>,
+    /// Services and their upstreams, worst first.
+    pub pairs: Vec<Pair>,
+    /// When the newest stored event was sent.
+    pub last_event_at: Option<UnixMillis>,
+    /// The time of asking.
+    pub now: UnixMillis,
+}
+
+impl Overview {
+    /// Words and rounds the input.
+    pub fn build(input: &Input) -> Self {
+        let view = &input.view;
+        Self {
+            view: view.into(),
+            figures: figures(view, &input.totals),
+            pairs: input.pairs.iter().map(|pair| PairOut::of(pair, view, input.now)).collect(),
+            series: Series::of(view.window, bucket_width(view.window), &input.buckets),
+            last_event_at: input.last_event_at.map(Stamp),
+        }
+    }
+}
+
+/// A link to the same page over another stretch of time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Range {
+    /// Where it leads.
+    pub href: String,
+    /// What it is called.
+    pub word: &'static str,
+}
+
+/// Links from `path` to the usual windows that end now, with absolute times.
+pub fn ranges(path: &'static str, view: &View, now: UnixMillis) -> Vec<Range> {
+    let to = address::last_hour(now).to;
+    [
+        ("15 minutes", 15 * MINUTE_MS),
+        ("1 hour", HOUR_MS),
+        ("6 hours", 6 * HOUR_MS),
+        ("24 hours", 24 * HOUR_MS),
+        ("7 days", 7 * 24 * HOUR_MS),
+    ]
+    .into_iter()
+    .map(|(word, span)| {
+        let window = Window { from: to.plus(Millis(-span)), to };
+        let view = View { window, ..view.clone() };
+        Range { href: Address::new(path).view(&view).finish(), word }
+    })
+    .collect()
+}
+
+/// The page.
+#[derive(Debug, Clone, Template)]
+#[template(path = "pages/overview.html")]
+pub struct OverviewPage {
+    shell: Shell,
+    model: Overview,
+    chart: Chart,
+    ranges: Vec<Range>,
+    scope: String,
+    /// Where nothing was ever stored: the command that sends a first event.
+    first_event: Option<String>,
+    /// Where the window is empty and older events are stored: the hour of the newest one.
+    last_hour_href: Option<String>,
+}
+
+impl OverviewPage {
+    /// The page for `input`; `origin` is the address of this service as the reader reached it.
+    pub fn new(input: &Input, origin: &str) -> Self {
+        let model = Overview::build(input);
+        let is_quiet = input.totals.attempts == 0 && model.pairs.is_empty();
+        let last_hour_href = input.last_event_at.filter(|_| is_quiet).map(|at| {
+            let window = address::last_hour(at.plus(Millis(1)));
+            let view = View { window, ..input.view.clone() };
+            Address::new("/").view(&view).finish()
+        });
+        Self {
+            shell: Shell::new("Overview", "overview")
+                .with_twin(Address::new("/api/v1/overview").view(&input.view).finish()),
+            chart: model.series.chart(input.view.window),
+            ranges: ranges("/", &input.view, input.now),
+            scope: scope_title(&input.view.scope),
+            first_event: input
+                .last_event_at
+                .is_none()
+                .then(|| super::send::first_event_command(origin, input.now)),
+            last_hour_href,
+            model,
+        }
+    }
+
+    /// Pages to look at: empty, quiet, usual, extreme and hostile.
+    #[cfg(test)]
+    pub(crate) fn samples() -> Vec<(&'static str, Self)> {
+        super::samples::overviews()
+            .into_iter()
+            .map(|(name, input)| (name, Self::new(&input, "http://127.0.0.1:4290")))
+            .collect()
+    }
+}

@@ -1,0 +1,345 @@
+//! `/events`: the attempts behind a number, newest first, paged by key.
+
+use super::address::{self, Address, AddressError, ViewParams, filled};
+use super::attempt::AttemptOut;
+use super::model::{Shell, ViewOut, scope_title};
+use super::words;
+use crate::domain::stored::{Cursor, Dimension, RowFilter, StoredEvent, View};
+use crate::domain::time::UnixMillis;
+use askama::Template;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+/// How many rows a page shows unless asked otherwise.
+pub const PAGE_ROWS: u32 = 100;
+/// How many rows a page shows at most.
+pub const MAX_PAGE_ROWS: u32 = 1_000;
+
+/// Which of a view's attempts are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct RowParams {
+    /// `true` for limited attempts only, `false` for others only.
+    pub limited: Option<String>,
+    /// `true` for retries only, `false` for first attempts only.
+    pub retry: Option<String>,
+    /// Dimension of which only one value is listed; goes with `value`.
+    pub dimension: Option<String>,
+    /// The value; an empty one stands for attempts that did not carry any.
+    pub value: Option<String>,
+    /// Id of a finding: only the attempts behind it.
+    pub finding: Option<String>,
+    /// Rows in a page, at most 1,000.
+    #[param(example = "100")]
+    pub limit: Option<String>,
+    /// Where the page begins: `next` of the page before.
+    pub after: Option<String>,
+}
+
+impl RowParams {
+    /// The filter that these parameters name within `view`.
+    pub fn filter(&self, view: View) -> Result<RowFilter, AddressError> {
+        let flag = |name, value: &Option<String>| match filled(value.as_deref()) {
+            None => Ok(None),
+            Some("true") => Ok(Some(true)),
+            Some("false") => Ok(Some(false)),
+            Some(_) => Err(AddressError::new(name, "true or false")),
+        };
+        let dimension: Option<Dimension> = filled(self.dimension.as_deref())
+            .map(|word| {
+                word.parse().map_err(|e: crate::domain::spelling::UnknownWord| {
+                    AddressError::new("dimension", format!("one of {}", e.expected))
+                })
+            })
+            .transpose()?;
+        let value = dimension.map(|d| (d, self.value.clone().unwrap_or_default()));
+        Ok(RowFilter {
+            view,
+            limited: flag("limited", &self.limited)?,
+            retry: flag("retry", &self.retry)?,
+            value,
+        })
+    }
+
+    /// How many rows a page shows.
+    pub fn page_rows(&self) -> Result<u32, AddressError> {
+        filled(self.limit.as_deref()).map_or(Ok(PAGE_ROWS), |text| {
+            text.parse()
+                .ok()
+                .filter(|n| (1..=MAX_PAGE_ROWS).contains(n))
+                .ok_or_else(|| AddressError::new("limit", "a number from 1 to 1000"))
+        })
+    }
+
+    /// Where the page begins.
+    pub fn cursor(&self) -> Result<Option<Cursor>, AddressError> {
+        filled(self.after.as_deref())
+            .map(|text| {
+                let mut parts = text.splitn(3, '.');
+                let mut moment = || parts.next()?.parse().ok().map(UnixMillis);
+                let cursor = moment().zip(moment());
+                cursor
+                    .zip(parts.next())
+                    .map(|((at, occurred_at), event_id)| Cursor {
+                        at,
+                        occurred_at,
+                        event_id: event_id.to_owned(),
+                    })
+                    .ok_or_else(|| AddressError::new("after", "the next of another page"))
+            })
+            .transpose()
+    }
+}
+
+/// A cursor as addresses carry it.
+pub fn cursor_text(cursor: &Cursor) -> String {
+    format!("{}.{}.{}", cursor.at.0, cursor.occurred_at.0, cursor.event_id)
+}
+
+/// A page of attempts.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Rows {
+    /// The view.
+    pub view: ViewOut,
+    /// What the list is of, in words.
+    pub title: String,
+    /// For the rows of a finding: how many attempts or operations are behind it in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total: Option<i64>,
+    /// The attempts, newest first.
+    pub items: Vec<AttemptOut>,
+    /// Address of the next page; null at the end.
+    pub next: Option<String>,
+}
+
+/// The rest of a list's address: which finding, how many rows.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Rest<'a> {
+    /// Id of a finding.
+    pub finding: Option<&'a str>,
+    /// Rows in a page, where not the default.
+    pub limit: Option<u32>,
+    /// Where the page begins.
+    pub after: Option<&'a Cursor>,
+}
+
+/// Address of a list at `path`.
+pub fn list_address(path: &'static str, filter: &RowFilter, rest: Rest<'_>) -> String {
+    let flag = |value: Option<bool>| value.map(|yes| if yes { "true" } else { "false" });
+    let mut address = Address::new(path)
+        .view(&filter.view)
+        .with_some("limited", flag(filter.limited))
+        .with_some("retry", flag(filter.retry));
+    if let Some((dimension, value)) = &filter.value {
+        address = address.with("dimension", dimension.as_str()).with("value", value);
+    }
+    let limit = rest.limit.filter(|n| *n != PAGE_ROWS).map(|n| n.to_string());
+    let after = rest.after.map(cursor_text);
+    address
+        .with_some("finding", rest.finding)
+        .with_some("limit", limit.as_deref())
+        .with_some("after", after.as_deref())
+        .finish()
+}
+
+/// What a filter selects, in words: `limited retries, status 429`.
+pub fn filter_title(filter: &RowFilter) -> String {
+    let mut title = match (filter.limited, filter.retry) {
+        (None, None) => "Attempts",
+        (Some(true), None) => "Limited attempts",
+        (Some(false), None) => "Attempts that no limit refused",
+        (None, Some(true)) => "Retries",
+        (None, Some(false)) => "First attempts",
+        (Some(true), Some(true)) => "Limited retries",
+        (Some(true), Some(false)) => "Limited first attempts",
+        (Some(false), Some(true)) => "Retries that no limit refused",
+        (Some(false), Some(false)) => "First attempts that no limit refused",
+    }
+    .to_owned();
+    if let Some((dimension, value)) = &filter.value {
+        title.push_str(&if value.is_empty() {
+            format!(" without {dimension}")
+        } else {
+            format!(" with {dimension} {value}")
+        });
+    }
+    title
+}
+
+impl Rows {
+    /// A page of `filter`'s rows.
+    pub fn of_filter(
+        path: &'static str,
+        filter: &RowFilter,
+        limit: u32,
+        items: &[StoredEvent],
+        next: Option<&Cursor>,
+    ) -> Self {
+        let next = next.map(|cursor| {
+            let rest = Rest { limit: Some(limit), after: Some(cursor), ..Rest::default() };
+            list_address(path, filter, rest)
+        });
+        Self {
+            view: (&filter.view).into(),
+            title: filter_title(filter),
+            total: None,
+            items: items.iter().map(Into::into).collect(),
+            next,
+        }
+    }
+
+    /// The rows of a finding.
+    pub fn of_finding(view: &View, text: &str, total: i64, items: &[StoredEvent]) -> Self {
+        Self {
+            view: view.into(),
+            title: text.to_owned(),
+            total: Some(total),
+            items: items.iter().map(Into::into).collect(),
+            next: None,
+        }
+    }
+}
+
+/// A choice of the filter form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// What the address says.
+    pub value: &'static str,
+    /// What the form says.
+    pub word: &'static str,
+    /// Whether it is in force.
+    pub is_chosen: bool,
+}
+
+fn choices(current: Option<bool>, words: [&'static str; 3]) -> Vec<Choice> {
+    [("", None), ("true", Some(true)), ("false", Some(false))]
+        .into_iter()
+        .zip(words)
+        .map(|((value, state), word)| Choice { value, word, is_chosen: state == current })
+        .collect()
+}
+
+/// The page.
+#[derive(Debug, Clone, Template)]
+#[template(path = "pages/rows.html")]
+pub struct RowsPage {
+    shell: Shell,
+    model: Rows,
+    scope: String,
+    is_finding: bool,
+    note: String,
+    triage: String,
+    limited: Vec<Choice>,
+    retry: Vec<Choice>,
+    dimension: Option<(Dimension, String)>,
+}
+
+impl RowsPage {
+    /// The page of a filter or a finding.
+    pub fn new(model: Rows, filter: &RowFilter, finding: Option<&str>) -> Self {
+        let shown = i64::try_from(model.items.len()).unwrap_or(i64::MAX);
+        let note = match model.total {
+            Some(total) if total > shown => format!(
+                "{} of {} behind this finding are listed.",
+                words::counted(shown, "row", "rows"),
+                words::count(total),
+            ),
+            _ if model.next.is_some() => {
+                format!("{} on this page, newest first; more follow.", words::count(shown))
+            }
+            _ => format!("{}, newest first.", words::counted(shown, "row", "rows")),
+        };
+        let rest = Rest { finding, ..Rest::default() };
+        Self {
+            shell: Shell::new("Attempts", "events").with_twin(list_address(
+                "/api/v1/events",
+                filter,
+                rest,
+            )),
+            scope: scope_title(&filter.view.scope),
+            is_finding: finding.is_some(),
+            note,
+            triage: Address::new("/triage").view(&filter.view).finish(),
+            limited: choices(filter.limited, ["all", "limited only", "others only"]),
+            retry: choices(filter.retry, ["all", "retries only", "first attempts only"]),
+            dimension: filter.value.clone(),
+            model,
+        }
+    }
+
+    /// Pages to look at.
+    #[cfg(test)]
+    pub(crate) fn samples() -> Vec<(&'static str, Self)> {
+        use super::samples;
+        let filter = |service: &str| RowFilter {
+            view: samples::view(Some(service), None),
+            limited: Some(true),
+            retry: None,
+            value: Some((Dimension::Key, service.to_owned())),
+        };
+        let page = |filter: &RowFilter, items: &[StoredEvent], more: bool| {
+            let next = Cursor {
+                at: UnixMillis(0),
+                occurred_at: UnixMillis(0),
+                event_id: filter.view.scope.service.clone().unwrap_or_default(),
+            };
+            let rows = Rows::of_filter("/events", filter, 50, items, more.then_some(&next));
+            Self::new(rows, filter, None)
+        };
+        let hostile: Vec<StoredEvent> =
+            samples::hostile().iter().map(|text| samples::filled_with(text)).collect();
+        let many: Vec<StoredEvent> = (0..1_000)
+            .map(|i| samples::attempt(&format!("e{i}"), "op", 1 + i % 9, i64::from(i) * 3_000))
+            .collect();
+        let text = samples::hostile().concat();
+        let finding = Rows::of_finding(&samples::view(None, None), &text, 9_000, &hostile);
+        vec![
+            ("empty", page(&filter("checkout"), &[], false)),
+            ("usual", page(&filter("checkout"), &samples::operation(), true)),
+            ("extreme", page(&filter("checkout"), &many, true)),
+            ("hostile", page(&filter(&samples::hostile()[1]), &hostile, true)),
+            ("finding", Self::new(finding, &filter("x"), Some("early-retries"))),
+        ]
+    }
+}
+
+/// The default view of the list, and what its parameters name.
+pub fn view_of(params: &ViewParams, now: UnixMillis) -> Result<View, AddressError> {
+    params.view(address::last_hour(now))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::web::pages::samples;
+
+    #[test]
+    fn a_cursor_survives_the_address_whatever_the_id_is() {
+        for id in ["a", "a.b.c", "", "\u{202e}&?=#"] {
+            let cursor =
+                Cursor { at: UnixMillis(-5), occurred_at: UnixMillis(7), event_id: id.into() };
+            let params = RowParams { after: Some(cursor_text(&cursor)), ..RowParams::default() };
+            assert_eq!(params.cursor().unwrap(), Some(cursor), "{id:?}");
+        }
+        let odd = RowParams { after: Some("1.x".into()), ..RowParams::default() };
+        assert_eq!(odd.cursor().unwrap_err().name, "after");
+    }
+
+    #[test]
+    fn parameters_that_cannot_be_used_are_named() {
+        let view = samples::view(None, None);
+        let with = |limited: &str, dimension: &str, limit: &str| RowParams {
+            limited: Some(limited.into()),
+            dimension: Some(dimension.into()),
+            limit: Some(limit.into()),
+            ..RowParams::default()
+        };
+        assert_eq!(with("maybe", "", "").filter(view.clone()).unwrap_err().name, "limited");
+        assert_eq!(with("", "speed", "").filter(view.clone()).unwrap_err().name, "dimension");
+        assert_eq!(with("", "", "0").page_rows().unwrap_err().name, "limit");
+        let filter = with("", "key", "").filter(view).unwrap();
+        assert_eq!(filter.value, Some((Dimension::Key, String::new())));
+        assert_eq!(filter_title(&filter), "Attempts without key");
+    }
+}

@@ -1,0 +1,326 @@
+//! `/send`: how to send data, with settings to copy.
+
+use super::model::Shell;
+use super::words;
+use crate::domain::stored::Sender;
+use crate::domain::time::UnixMillis;
+use crate::web::api::schema::NativeEvent;
+use askama::Template;
+use serde::Serialize;
+use utoipa::{PartialSchema, ToSchema};
+
+/// The command that sends a first event to `origin` (`http://127.0.0.1:4290`), with an id to look
+/// up afterwards. Times and ids are examples; nothing in it is secret.
+pub fn first_event_command(origin: &str, now: UnixMillis) -> String {
+    format!(
+        "curl -sS {origin}/v1/events -H 'content-type: application/json' -d '{{\n  \
+         \"event_id\": \"first-event\", \"occurred_at\": \"{}\",\n  \
+         \"service\": \"checkout\", \"host\": \"api.example.com\", \"method\": \"GET\",\n  \
+         \"route\": \"/v1/orders/{{id}}\", \"status\": 429, \"retry_after\": \"30\",\n  \
+         \"request_id\": \"req-1\", \"content_type\": \"text/plain\",\n  \
+         \"headers\": {{\"server\": \"cloudflare\", \"cf-ray\": \"8f2a01b2c3d4e5f6-GRU\"}},\n  \
+         \"body_sample\": \"error code: 1015\"\n}}'",
+        now.to_rfc3339()
+    )
+}
+
+/// A field of the native event.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FieldOut {
+    /// Its name.
+    pub name: &'static str,
+    /// What it holds, from the API's own description.
+    pub meaning: String,
+    /// Whether an event is refused without it.
+    pub required: bool,
+    /// The accepted words, where only some are.
+    pub words: Vec<String>,
+    /// Which answers need it.
+    pub group: &'static str,
+}
+
+/// The fields in the order in which a sender adds them, by what they make answerable.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("always", &["occurred_at", "service", "host", "url", "status", "error"]),
+    (
+        "who returned it",
+        &[
+            "headers",
+            "retry_after",
+            "content_type",
+            "error_code",
+            "body_sample",
+            "request_id",
+            "ray_id",
+            "trace_id",
+            "span_id",
+            "vantage",
+            "layer",
+            "method",
+            "route",
+        ],
+    ),
+    (
+        "how the client retries",
+        &[
+            "operation_id",
+            "attempt",
+            "retry_layer",
+            "duration_ms",
+            "computed_delay_ms",
+            "delay_source",
+            "outcome",
+            "attempts_max",
+            "timeout_ms",
+            "deadline_ms",
+            "priority",
+        ],
+    ),
+    (
+        "whose traffic",
+        &["environment", "instance", "key_hash", "key_kind", "account_hash", "client_address_hash"],
+    ),
+    ("duplicate writes", &["idempotency_key_hash", "body_hash"]),
+    ("true totals, once each", &["event_id", "count"]),
+];
+
+/// Every field, described as in the OpenAPI document.
+pub fn fields() -> Vec<FieldOut> {
+    let schema = serde_json::to_value(NativeEvent::schema()).unwrap_or_default();
+    let described = |name: &str| {
+        let field = &schema["properties"][name];
+        let nested = field["oneOf"].as_array().into_iter().flatten();
+        let mut texts = std::iter::once(field).chain(nested);
+        texts.find_map(|part| part["description"].as_str()).unwrap_or_default().to_owned()
+    };
+    let words = |name: &str| -> Vec<String> {
+        use crate::domain::classify::Layer;
+        use crate::domain::event::{AttemptError, Outcome, RetryLayer, Vantage};
+        let of = |words: &[&'static str]| words.iter().map(|&w| w.to_owned()).collect();
+        match name {
+            "vantage" => of(&Vantage::ALL.iter().map(|w| w.as_str()).collect::<Vec<_>>()),
+            "error" => of(&AttemptError::ALL.iter().map(|w| w.as_str()).collect::<Vec<_>>()),
+            "retry_layer" => of(&RetryLayer::ALL.iter().map(|w| w.as_str()).collect::<Vec<_>>()),
+            "outcome" => of(&Outcome::ALL.iter().map(|w| w.as_str()).collect::<Vec<_>>()),
+            "layer" => of(&Layer::ALL.iter().map(|w| w.as_str()).collect::<Vec<_>>()),
+            _ => Vec::new(),
+        }
+    };
+    GROUPS
+        .into_iter()
+        .flat_map(|(group, names)| names.iter().map(move |name| (group, *name)))
+        .map(|(group, name)| FieldOut {
+            name,
+            meaning: described(name),
+            required: matches!(name, "occurred_at" | "service"),
+            words: words(name),
+            group,
+        })
+        .collect()
+}
+
+/// What one service sent, and what was wrong with it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct SenderOut {
+    /// The service; empty for items that were refused before it could be read.
+    pub service: String,
+    /// Events stored.
+    pub events: i64,
+    /// Values replaced because they looked secret.
+    pub redactions: i64,
+    /// Fields that no event has.
+    pub unknown_fields: i64,
+    /// Items refused.
+    pub rejected: i64,
+    /// Events whose id was already stored with another time.
+    pub id_conflicts: i64,
+}
+
+impl From<&Sender> for SenderOut {
+    fn from(sender: &Sender) -> Self {
+        let c = &sender.counts;
+        Self {
+            service: sender.service.clone(),
+            events: c.events,
+            redactions: c.redactions,
+            unknown_fields: c.unknown_fields,
+            rejected: c.rejected,
+            id_conflicts: c.id_conflicts,
+        }
+    }
+}
+
+impl SenderOut {
+    /// The numbers in the order of the table's columns, grouped.
+    pub fn numbers(&self) -> [String; 5] {
+        [self.events, self.redactions, self.unknown_fields, self.rejected, self.id_conflicts]
+            .map(words::count)
+    }
+
+    /// The service, or words for items without one.
+    pub fn name(&self) -> &str {
+        if self.service.is_empty() { "(no service could be read)" } else { &self.service }
+    }
+}
+
+/// How to send data, and what became of what was sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct Send {
+    /// Where events are posted.
+    pub endpoint: String,
+    /// A command that sends a first event.
+    pub first_event: String,
+    /// The fields of an event.
+    pub fields: Vec<FieldOut>,
+    /// What each service sent.
+    pub senders: Vec<SenderOut>,
+    /// Whether senders need a token.
+    pub needs_token: bool,
+}
+
+/// A piece of text to copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Snippet {
+    /// Its heading.
+    pub title: &'static str,
+    /// When to use it.
+    pub about: &'static str,
+    /// The text.
+    pub text: String,
+}
+
+fn snippets(origin: &str, needs_token: bool, now: UnixMillis) -> Vec<Snippet> {
+    let at = now.to_rfc3339();
+    let token =
+        if needs_token { " \\\n  -H \"authorization: Bearer $RETRYLENS_TOKEN\"" } else { "" };
+    let curl = format!("curl -sS {origin}/v1/events{token}");
+    vec![
+        Snippet {
+            title: "Many at once",
+            about: "NDJSON, an event a line; gzip and zstd are taken. A body that is cut off in \
+                    mid-line costs only that line.",
+            text: format!(
+                "gzip -c events.ndjson | {curl} \\\n  -H 'content-type: application/x-ndjson' \
+                 -H 'content-encoding: gzip' --data-binary @-"
+            ),
+        },
+        Snippet {
+            title: "Every attempt of an operation",
+            about: "Give the attempts of one intent the same operation_id and number them from 1. \
+                    The wait chosen after an attempt goes into computed_delay_ms.",
+            text: format!(
+                "{curl} -H 'content-type: application/x-ndjson' --data-binary @- <<'END'\n\
+                 {{\"event_id\":\"a1\",\"operation_id\":\"op-1\",\"attempt\":1,\"occurred_at\":\"{at}\",\"duration_ms\":84,\"service\":\"checkout\",\"host\":\"api.example.com\",\"method\":\"POST\",\"route\":\"/v1/orders\",\"status\":429,\"retry_after\":\"30\",\"computed_delay_ms\":30412,\"delay_source\":\"retry-after\",\"retry_layer\":\"sdk\",\"outcome\":\"retrying\"}}\n\
+                 {{\"event_id\":\"a2\",\"operation_id\":\"op-1\",\"attempt\":2,\"occurred_at\":\"{at}\",\"duration_ms\":90,\"service\":\"checkout\",\"host\":\"api.example.com\",\"method\":\"POST\",\"route\":\"/v1/orders\",\"status\":201,\"retry_layer\":\"sdk\",\"outcome\":\"succeeded\"}}\n\
+                 END"
+            ),
+        },
+        Snippet {
+            title: "Successes in bulk",
+            about: "Ratios need the attempts that were served, too. Send them once a minute as one \
+                    event with a count.",
+            text: format!(
+                "{curl} -H 'content-type: application/json' -d '{{\"event_id\": \
+                 \"checkout-pod-7-minute-1\", \"occurred_at\": \"{at}\", \"service\": \"checkout\", \
+                 \"instance\": \"pod-7\", \"host\": \"api.example.com\", \"route\": \
+                 \"/v1/orders/{{id}}\", \"status\": 200, \"count\": 1180}}'"
+            ),
+        },
+        Snippet {
+            title: "What a gateway or the origin saw",
+            about: "The proof that a request did or did not get through. Joined only by a shared \
+                    request, ray or trace id, never by time.",
+            text: format!(
+                "{curl} -H 'content-type: application/json' -d '{{\"occurred_at\": \"{at}\", \
+                 \"vantage\": \"origin\", \"service\": \"checkout\", \"host\": \"api.example.com\", \
+                 \"status\": 201, \"request_id\": \"req-1\"}}'"
+            ),
+        },
+    ]
+}
+
+/// The page.
+#[derive(Debug, Clone, Template)]
+#[template(path = "pages/send.html")]
+pub struct SendPage {
+    shell: Shell,
+    model: Send,
+    snippets: Vec<Snippet>,
+}
+
+impl Send {
+    /// How to send data to `origin`.
+    pub fn build(origin: &str, needs_token: bool, senders: &[Sender], now: UnixMillis) -> Self {
+        Self {
+            endpoint: format!("{origin}/v1/events"),
+            first_event: first_event_command(origin, now),
+            fields: fields(),
+            senders: senders.iter().map(Into::into).collect(),
+            needs_token,
+        }
+    }
+}
+
+impl SendPage {
+    /// The page.
+    pub fn new(origin: &str, needs_token: bool, senders: &[Sender], now: UnixMillis) -> Self {
+        Self {
+            shell: Shell::new("Send data", "send").with_twin("/api/v1/send".to_owned()),
+            model: Send::build(origin, needs_token, senders, now),
+            snippets: snippets(origin, needs_token, now),
+        }
+    }
+
+    /// Pages to look at.
+    #[cfg(test)]
+    pub(crate) fn samples() -> Vec<(&'static str, Self)> {
+        use super::samples;
+        use crate::domain::stored::SenderCounts;
+        let sender = |service: &str, n: i64| Sender {
+            service: service.to_owned(),
+            counts: SenderCounts {
+                events: n,
+                redactions: n / 100,
+                unknown_fields: n / 10,
+                rejected: 2,
+                id_conflicts: 0,
+            },
+        };
+        let page =
+            |senders: &[Sender]| Self::new("http://127.0.0.1:4290", true, senders, samples::NOW);
+        let hostile: Vec<Sender> = samples::hostile().iter().map(|t| sender(t, 1 << 40)).collect();
+        vec![
+            ("empty", page(&[])),
+            ("usual", page(&[sender("checkout", 12_400), sender("", 0)])),
+            ("hostile", page(&hostile)),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_of_the_api_is_listed_once_with_its_meaning() {
+        let fields = fields();
+        let mut listed: Vec<&str> = fields.iter().map(|f| f.name).collect();
+        listed.sort_unstable();
+        let schema = serde_json::to_value(NativeEvent::schema()).unwrap();
+        let mut known: Vec<&str> =
+            schema["properties"].as_object().unwrap().keys().map(String::as_str).collect();
+        known.sort_unstable();
+        assert_eq!(listed, known);
+        let wordless: Vec<_> = fields.iter().filter(|f| f.meaning.is_empty()).collect();
+        assert!(wordless.is_empty(), "{wordless:?}");
+    }
+
+    #[test]
+    fn the_first_event_is_json_that_a_shell_passes_on() {
+        let command = first_event_command("http://127.0.0.1:4290", UnixMillis(0));
+        let body = command.split('\'').nth(3).unwrap();
+        let event: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!(event["occurred_at"], "1970-01-01T00:00:00.000Z");
+        assert_eq!(event["status"], 429);
+    }
+}

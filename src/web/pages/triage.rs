@@ -1,0 +1,378 @@
+//! `/triage`: the eight steps for a scope and a window, as a page, as JSON and as Markdown at one
+//! permalink.
+
+use super::address::{self, Address};
+use super::chart::Chart;
+use super::model::{Figure, Series, Shell, Stamp, ViewOut, figures, scope_title, series_width};
+use super::overview::{Range, ranges};
+use super::words;
+use crate::domain::checklist::{Answer, AnswerState, Finding, NextAction, Step, Table};
+use crate::domain::stored::{Bucket, Counts, Labels, Mark, TimeBasis, View};
+use crate::domain::time::UnixMillis;
+use crate::export::markdown;
+use askama::Template;
+use serde::Serialize;
+use std::fmt::Write as _;
+use utoipa::ToSchema;
+
+/// How many rows of a finding the document lists; its address leads to all.
+const ROWS_LISTED: usize = 20;
+/// How many names a picker offers.
+const NAMES_OFFERED: usize = 200;
+
+/// A number behind a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct NumberOut {
+    /// What it is.
+    pub label: String,
+    /// Its value, worded.
+    pub value: String,
+}
+
+/// An attempt behind a finding.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct RowRef {
+    /// Id of the event.
+    pub event_id: String,
+    /// When it was sent.
+    pub occurred_at: Stamp,
+    /// Address of its page.
+    pub page: String,
+}
+
+/// One thing that a step found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FindingOut {
+    /// Stable id.
+    #[schema(example = "early-retries")]
+    pub id: String,
+    /// One sentence in plain words.
+    pub text: String,
+    /// Whether it asks for action, or only informs.
+    pub actionable: bool,
+    /// Numbers behind it.
+    pub numbers: Vec<NumberOut>,
+    /// How many attempts or operations are behind it in all.
+    pub rows_total: i64,
+    /// The first attempts behind it.
+    pub rows: Vec<RowRef>,
+    /// Address of the list of attempts behind it; null where there are none.
+    pub rows_page: Option<String>,
+}
+
+/// The answer of one step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct StepOut {
+    /// Its number, 1 to 8.
+    pub number: u8,
+    /// Which step.
+    pub step: Step,
+    /// Its title.
+    pub title: &'static str,
+    /// What it says.
+    pub state: AnswerState,
+    /// The answer in one sentence.
+    pub headline: String,
+    /// What the answer rests on.
+    pub basis: String,
+    /// What was found.
+    pub findings: Vec<FindingOut>,
+    /// What to do next, most useful first.
+    pub next: Vec<NextAction>,
+    /// Tables behind it.
+    pub tables: Vec<Table>,
+}
+
+impl StepOut {
+    /// The word on its badge.
+    pub fn state_word(&self) -> &'static str {
+        match self.state {
+            AnswerState::Clear => "clear",
+            AnswerState::Finding => "finding",
+            AnswerState::NeedsData => "needs data",
+        }
+    }
+}
+
+/// A marked change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct MarkOut {
+    /// Its id.
+    pub id: i64,
+    /// When the change took effect.
+    pub at: Stamp,
+    /// Service it concerns; null for all.
+    pub service: Option<String>,
+    /// Upstream it concerns; null for all.
+    pub upstream: Option<String>,
+    /// What was changed.
+    pub title: String,
+}
+
+impl From<&Mark> for MarkOut {
+    fn from(mark: &Mark) -> Self {
+        Self {
+            id: mark.id,
+            at: Stamp(mark.at),
+            service: mark.service.clone(),
+            upstream: mark.upstream.clone(),
+            title: mark.title.clone(),
+        }
+    }
+}
+
+/// A question and its answer at the top of a triage.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct SummaryLine {
+    /// The question in a word or two.
+    pub label: &'static str,
+    /// The answer in one sentence.
+    pub text: String,
+    /// The step it comes from.
+    pub step: Step,
+}
+
+/// The eight steps for a scope and a window. The same data and the same absolute times give the
+/// same document, byte for byte.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct Triage {
+    /// The view.
+    pub view: ViewOut,
+    /// Address of this triage with absolute times.
+    pub permalink: String,
+    /// Who calls whom.
+    pub scope: String,
+    /// The answers in short.
+    pub summary: Vec<SummaryLine>,
+    /// The numbers of the window.
+    pub figures: Vec<Figure>,
+    /// The eight steps.
+    pub steps: Vec<StepOut>,
+    /// Changes that were marked for this scope.
+    pub marks: Vec<MarkOut>,
+    /// Requests and retries over time.
+    pub series: Series,
+}
+
+/// What a triage is made from.
+#[derive(Debug, Clone)]
+pub struct Input {
+    /// The view.
+    pub view: View,
+    /// Sum over the window.
+    pub totals: Counts,
+    /// Counts over time.
+    pub buckets: Vec<Bucket>,
+    /// The eight answers.
+    pub answers: Vec<Answer>,
+    /// Marked changes that concern the scope.
+    pub marks: Vec<Mark>,
+}
+
+fn finding_out(view: &View, finding: &Finding) -> FindingOut {
+    let rows_page = (!finding.rows.is_empty())
+        .then(|| Address::new("/events").view(view).with("finding", &finding.id).finish());
+    FindingOut {
+        id: finding.id.clone(),
+        text: finding.text.clone(),
+        actionable: finding.actionable,
+        numbers: finding
+            .numbers
+            .iter()
+            .map(|(label, value)| NumberOut { label: label.clone(), value: value.clone() })
+            .collect(),
+        rows_total: finding.rows_total,
+        rows: finding
+            .rows
+            .iter()
+            .take(ROWS_LISTED)
+            .map(|(event_id, at)| RowRef {
+                event_id: event_id.clone(),
+                occurred_at: Stamp(*at),
+                page: address::event(event_id),
+            })
+            .collect(),
+        rows_page,
+    }
+}
+
+fn step_out(view: &View, answer: &Answer) -> StepOut {
+    StepOut {
+        number: answer.step.number(),
+        step: answer.step,
+        title: answer.step.title(),
+        state: answer.state,
+        headline: answer.headline.clone(),
+        basis: answer.basis.clone(),
+        findings: answer.findings.iter().map(|finding| finding_out(view, finding)).collect(),
+        next: answer.next.clone(),
+        tables: answer.tables.clone(),
+    }
+}
+
+impl Triage {
+    /// Words and links the answers.
+    pub fn build(input: &Input) -> Self {
+        let view = &input.view;
+        let summary = [
+            ("Who returned it", Step::Source),
+            ("Which limit", Step::Limit),
+            ("Whose traffic", Step::Scope),
+            ("How it is retried", Step::Behaviour),
+            ("What to change", Step::Fix),
+        ]
+        .into_iter()
+        .filter_map(|(label, step)| {
+            let answer = input.answers.iter().find(|answer| answer.step == step)?;
+            Some(SummaryLine { label, text: answer.headline.clone(), step })
+        })
+        .collect();
+        Self {
+            view: view.into(),
+            permalink: Address::new("/triage").view(view).finish(),
+            scope: scope_title(&view.scope),
+            summary,
+            figures: figures(view, &input.totals),
+            steps: input.answers.iter().map(|answer| step_out(view, answer)).collect(),
+            marks: input.marks.iter().map(Into::into).collect(),
+            series: Series::of(
+                view.window,
+                series_width(view.window, &input.buckets),
+                &input.buckets,
+            ),
+        }
+    }
+
+    /// The document as Markdown. `origin` is put before addresses, so that links work where the
+    /// text is pasted; empty where no public address is set.
+    pub fn markdown(&self, origin: &str) -> String {
+        let mut out = String::new();
+        let href = |path: &str| format!("{origin}{path}");
+        let basis = match self.view.time {
+            TimeBasis::Event => "event time",
+            TimeBasis::Received => "time of receipt",
+        };
+        let _ = writeln!(out, "# Triage: {}\n", markdown::sentence(&self.scope));
+        let _ = writeln!(
+            out,
+            "{} to {} (UTC, by {basis}). {}\n",
+            self.view.from,
+            self.view.to,
+            markdown::link("This triage", &href(&self.permalink)),
+        );
+        for line in &self.summary {
+            let _ = writeln!(out, "- **{}**: {}", line.label, markdown::sentence(&line.text));
+        }
+        out.push('\n');
+        let rows: Vec<Vec<String>> = self
+            .figures
+            .iter()
+            .map(|f| vec![f.label.to_owned(), f.text.clone(), f.note.clone().unwrap_or_default()])
+            .collect();
+        let columns = ["number", "value", "rests on"].map(ToOwned::to_owned);
+        out.push_str(&markdown::table(&columns, &rows));
+        for step in &self.steps {
+            let _ = writeln!(out, "\n## {}. {} ({})\n", step.number, step.title, step.state_word());
+            let _ = writeln!(out, "{}", markdown::sentence(&step.headline));
+            Self::findings(&mut out, step, &href);
+            for table in &step.tables {
+                let _ = writeln!(out, "\n{}\n", markdown::sentence(&table.caption));
+                out.push_str(&markdown::table(&table.columns, &table.rows));
+            }
+            if !step.next.is_empty() {
+                out.push_str("\nNext:\n");
+            }
+            for action in &step.next {
+                let _ = writeln!(out, "\n- {}", markdown::sentence(&action.text));
+                if let Some(command) = &action.command {
+                    let _ = write!(out, "\n{}", markdown::block(command, "sh"));
+                }
+            }
+            if !step.basis.is_empty() {
+                let _ = writeln!(out, "\n{}", markdown::sentence(&step.basis));
+            }
+        }
+        if !self.marks.is_empty() {
+            out.push_str("\n## Marked changes\n\n");
+            for mark in &self.marks {
+                let _ = writeln!(out, "- {} {}", mark.at, markdown::sentence(&mark.title));
+            }
+        }
+        out
+    }
+
+    fn findings(out: &mut String, step: &StepOut, href: &dyn Fn(&str) -> String) {
+        if !step.findings.is_empty() {
+            out.push('\n');
+        }
+        for finding in &step.findings {
+            let _ = write!(out, "- {}", markdown::sentence(&finding.text));
+            let numbers: Vec<String> = finding
+                .numbers
+                .iter()
+                .map(|n| {
+                    format!("{}: {}", markdown::sentence(&n.label), markdown::sentence(&n.value))
+                })
+                .collect();
+            if !numbers.is_empty() {
+                let _ = write!(out, " ({})", numbers.join("; "));
+            }
+            if let Some(page) = &finding.rows_page {
+                let words = words::counted(finding.rows_total, "row", "rows");
+                let _ = write!(out, " {}", markdown::link(&words, &href(page)));
+            }
+            out.push('\n');
+        }
+    }
+}
+
+/// The page.
+#[derive(Debug, Clone, Template)]
+#[template(path = "pages/triage.html")]
+pub struct TriagePage {
+    shell: Shell,
+    model: Triage,
+    chart: Chart,
+    labels: Labels,
+    ranges: Vec<Range>,
+    is_received: bool,
+    rows: String,
+}
+
+impl TriagePage {
+    /// The page for `input`; `labels` are offered in the picker.
+    pub fn new(input: &Input, mut labels: Labels, now: UnixMillis) -> Self {
+        let model = Triage::build(input);
+        let view = &input.view;
+        labels.services.truncate(NAMES_OFFERED);
+        labels.upstreams.truncate(NAMES_OFFERED);
+        labels.environments.truncate(NAMES_OFFERED);
+        Self {
+            shell: Shell::new(format!("Triage: {}", model.scope), "triage")
+                .with_twin(Address::new("/triage.json").view(view).finish())
+                .with_markdown(Address::new("/triage.md").view(view).finish()),
+            chart: model.series.chart(view.window),
+            ranges: ranges("/triage", view, now),
+            is_received: view.time == TimeBasis::Received,
+            rows: address::rows_of(view, None, None, None),
+            labels,
+            model,
+        }
+    }
+
+    /// Pages to look at.
+    #[cfg(test)]
+    pub(crate) fn samples() -> Vec<(&'static str, Self)> {
+        super::samples::triages()
+            .into_iter()
+            .map(|(name, input)| {
+                let labels = Labels {
+                    services: super::samples::hostile(),
+                    upstreams: super::samples::hostile(),
+                    environments: super::samples::hostile(),
+                };
+                (name, Self::new(&input, labels, super::samples::NOW))
+            })
+            .collect()
+    }
+}
