@@ -314,7 +314,7 @@ fn draw_timeline(
     let axis = TimeAxis { range: window.from.0..window.to.0, relative: false };
     let mut chart = ChartBuilder::on(&root)
         .margin_top(8)
-        .margin_right(if narrow { 14 } else { 22 })
+        .margin_right(if narrow { 22 } else { 24 })
         .x_label_area_size(26)
         .y_label_area_size(if narrow { 38 } else { 46 })
         .build_cartesian_2d(axis, 0_i64..top)?;

@@ -74,7 +74,13 @@ mod tests {
 
     fn render_all<T: Template>(page: &str, samples: Vec<(&'static str, T)>) {
         for (name, sample) in samples {
-            check(&format!("{page} ({name})"), &sample.render().unwrap());
+            let html = sample.render().unwrap();
+            // To look at them in a browser: RETRYLENS_SAMPLE_DIR=/some/folder cargo test pages
+            if let Some(dir) = std::env::var_os("RETRYLENS_SAMPLE_DIR") {
+                let file = std::path::Path::new(&dir).join(format!("{page}-{name}.html"));
+                std::fs::write(file, &html).unwrap();
+            }
+            check(&format!("{page} ({name})"), &html);
         }
     }
 

@@ -20,6 +20,11 @@ impl Stamp {
         words::day_and_time(self.0)
     }
 
+    /// `2026-11-11T07:29:00Z`, for a form; milliseconds only where there are any.
+    pub fn input(&self) -> String {
+        self.0.to_rfc3339().replace(".000Z", "Z")
+    }
+
     /// `07:29:00.120`, for people who look at one operation.
     pub fn clock(&self) -> String {
         words::time_of_day(self.0)

@@ -84,6 +84,20 @@ pub struct StepOut {
 }
 
 impl StepOut {
+    /// Its title in the list of steps.
+    pub fn short_title(&self) -> &'static str {
+        match self.step {
+            Step::Source => "Who returned it",
+            Step::Reproduce => "Reproduce it",
+            Step::Limit => "What kind of limit",
+            Step::Scope => "Whose traffic",
+            Step::Time => "Waits, windows",
+            Step::Behaviour => "Client's retries",
+            Step::Fix => "Fix",
+            Step::Verify => "Verify",
+        }
+    }
+
     /// The word on its badge.
     pub fn state_word(&self) -> &'static str {
         match self.state {

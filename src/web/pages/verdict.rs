@@ -91,7 +91,8 @@ impl VerdictView {
         Self {
             headline: text::headline(response, &verdict),
             facts,
-            advice: advice(response, &verdict),
+            // The datum to collect has a place of its own on the page.
+            advice: advice(response, &Verdict { collect_next: None, ..verdict.clone() }),
             fields: fields(response),
             hops: hops.join(", then "),
             verdict,
