@@ -15,6 +15,7 @@ pub mod escape;
 pub mod event;
 pub mod lookup;
 pub mod model;
+pub mod operation;
 pub mod overview;
 pub mod rows;
 #[cfg(test)]
@@ -92,6 +93,7 @@ mod tests {
         render_all("lookup", super::lookup::LookupPage::samples());
         render_all("send", super::send::SendPage::samples());
         render_all("triage", super::triage::TriagePage::samples());
+        render_all("operation", super::operation::OperationPage::samples());
         render_all("rows", super::rows::RowsPage::samples());
     }
 

@@ -1,9 +1,9 @@
 //! `/operations/{id}`: the attempts of one intent as a ladder, with the waits between them.
 
 use super::address::Address;
-use super::event::view_around;
 use super::attempt::AttemptOut;
 use super::chart::{Chart, MAX_RUNGS, Rung, RungEnd, ladder};
+use super::event::view_around;
 use super::model::{Shell, Stamp};
 use super::words;
 use crate::domain::checklist::operations::Gap;
@@ -147,7 +147,8 @@ impl Operation {
             .attempts
             .iter()
             .map(|rung| {
-                let answered = rung.sent_after_ms.saturating_add(rung.attempt.duration_ms.unwrap_or(0));
+                let answered =
+                    rung.sent_after_ms.saturating_add(rung.attempt.duration_ms.unwrap_or(0));
                 Rung {
                     attempt: rung.attempt.attempt,
                     sent_ms: rung.sent_after_ms,
@@ -169,7 +170,12 @@ impl Operation {
             words::length(Millis(self.length_ms)),
             self.early,
         );
-        ladder("ladder", "Attempts of the operation and the waits between them", &description, &rungs)
+        ladder(
+            "ladder",
+            "Attempts of the operation and the waits between them",
+            &description,
+            &rungs,
+        )
     }
 }
 
