@@ -4,8 +4,10 @@
 
 mod api;
 mod cli;
+mod gateways;
 mod layering;
 mod secrets;
 mod store_contract;
 mod support;
 mod telemetry;
+mod workload;
