@@ -27,7 +27,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if facts.status >= 400 && facts.says("waf deny rule ") {
         // The edge in front of Akamai's own APIs names the rule in a problem document.
         let rate = facts.says("ipblock-burst") || facts.says("ipblock-summary");
-        let claim = Claim::at(&AK_3, WHO, Weight::Strong, "detail: WAF deny rule …");
+        let claim = Claim::at(&AK_3, WHO, Weight::Strong, "detail: WAF deny rule …").signs_body();
         sheet.add(if rate {
             claim.limit(LimitType::Rate, 0.9).unit(LimitUnit::Requests)
         } else {
@@ -45,7 +45,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     }
     if reference {
         let seen = "Access Denied with a reference number";
-        let claim = Claim::at(&AK_1, WHO, Weight::Strong, seen).group("akamai-page");
+        let claim = Claim::at(&AK_1, WHO, Weight::Strong, seen).group("akamai-page").signs_body();
         sheet.add(claim.reached(Tri::No).limit(LimitType::Security, 0.8));
         if named {
             let seen = facts.quote("server");
@@ -54,6 +54,6 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     } else if named && facts.status >= 400 {
         // The edge signs only the pages that it makes.
         let seen = facts.quote("server");
-        sheet.add(Claim::at(&AK_2, WHO, Weight::Strong, seen).group("akamai-page"));
+        sheet.add(Claim::at(&AK_2, WHO, Weight::Strong, seen).group("akamai-page").signs_body());
     }
 }

@@ -54,8 +54,12 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if address || (document && latin) {
         let seen =
             if address { "Apache's document with its address line" } else { "Apache's document" };
-        sheet
-            .add(Claim::at(&AP_1, WHO, Weight::Strong, seen).group("apache-page").reached(reached));
+        sheet.add(
+            Claim::at(&AP_1, WHO, Weight::Strong, seen)
+                .group("apache-page")
+                .signs_body()
+                .reached(reached),
+        );
     } else if named && latin {
         // The character set of its own error documents, also of custom ones.
         let seen = "content-type: text/html; charset=iso-8859-1, that of error documents";

@@ -22,20 +22,20 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     match code.and_then(|code| code.strip_prefix("policies.ratelimit.")) {
         Some("QuotaViolation") => {
             let seen = "errorcode: policies.ratelimit.QuotaViolation";
-            sheet.add(quota(Claim::at(&GP_1, WHO, Weight::Proof, seen)));
+            sheet.add(quota(Claim::at(&GP_1, WHO, Weight::Proof, seen).signs_body()));
         }
         Some("SpikeArrestViolation") => {
             let seen = "errorcode: policies.ratelimit.SpikeArrestViolation";
-            sheet.add(rate(Claim::at(&GP_1, WHO, Weight::Proof, seen)));
+            sheet.add(rate(Claim::at(&GP_1, WHO, Weight::Proof, seen).signs_body()));
         }
         Some("ConcurrentRatelimtViolation" | "ConcurrentRatelimitViolation") => {
             let seen = "errorcode: policies.ratelimit.ConcurrentRatelimtViolation";
-            let claim = Claim::at(&GP_1, WHO, Weight::Proof, seen);
+            let claim = Claim::at(&GP_1, WHO, Weight::Proof, seen).signs_body();
             sheet.add(claim.limit(LimitType::Concurrency, 0.95));
         }
         Some(other) => {
             let seen = format!("errorcode: policies.ratelimit.{other}");
-            sheet.add(rate(Claim::at(&GP_1, WHO, Weight::Proof, seen)));
+            sheet.add(rate(Claim::at(&GP_1, WHO, Weight::Proof, seen).signs_body()));
         }
         None => {
             let Some(text) = facts.json_value("faultstring") else { return };

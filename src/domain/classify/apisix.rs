@@ -36,6 +36,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let seen = if page { "the page of APISIX" } else { "error_msg, the body of its plugins" };
         let claim = Claim::at(&AX_1, WHO, Weight::Strong, seen)
             .group("apisix-body")
+            .signs_body()
             .reached(if matches!(facts.status, 502 | 504) { Tri::Unknown } else { Tri::No });
         let refused = spent && matches!(facts.status, 429 | 503);
         sheet.add(if refused { rate(claim) } else { claim });
@@ -44,7 +45,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         // limit-count, limit-req and limit-conn answer 503 unless told otherwise.
         let seen = "503, the default of limit-count, with x-ratelimit-remaining: 0";
         sheet.add(rate(
-            Claim::at(&AX_2, WHO, Weight::Strong, seen).group("apisix-body").reached(Tri::No),
+            Claim::at(&AX_2, WHO, Weight::Strong, seen)
+                .group("apisix-body")
+                .signs_body()
+                .reached(Tri::No),
         ));
     } else if !own_json && !page && facts.is_json() && !facts.body.is_empty() {
         let seen = "the body is not one of APISIX's";

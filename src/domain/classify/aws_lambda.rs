@@ -27,7 +27,9 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         reason.and_then(|reason| REASONS.iter().find(|(word, ..)| *word == reason))
     {
         let seen = format!("Reason: {word}");
-        sheet.add(Claim::at(&LA_1, WHO, Weight::Strong, seen).limit(*kind, 0.97).unit(*unit));
+        sheet.add(
+            Claim::at(&LA_1, WHO, Weight::Strong, seen).signs_body().limit(*kind, 0.97).unit(*unit),
+        );
         if facts.is("x-amzn-errortype", "TooManyRequestsException") || invoke {
             let seen = "x-amzn-errortype: TooManyRequestsException, or the invoke API's host";
             sheet.add(Claim::at(&LA_1, WHO, Weight::Medium, seen).group("lambda-type"));

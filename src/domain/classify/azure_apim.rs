@@ -36,7 +36,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         {
             let tokens = starts("Token limit");
             let seen = "the message of the rate-limit policy";
-            let claim = rate(Claim::at(&AZ_1, WHO, Weight::Strong, seen));
+            let claim = rate(Claim::at(&AZ_1, WHO, Weight::Strong, seen).signs_body());
             sheet.add(if tokens { claim.unit(LimitUnit::Tokens) } else { claim });
             let seconds = message.split(' ').filter_map(|w| w.parse::<u64>().ok()).next_back();
             let promised = facts.get("retry-after").and_then(|v| v.parse::<u64>().ok());
@@ -50,6 +50,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             let seen = "the message of the quota policy";
             sheet.add(
                 Claim::at(&AZ_2, WHO, Weight::Strong, seen)
+                    .signs_body()
                     .limit(LimitType::Quota, 0.97)
                     .unit(unit),
             );

@@ -30,12 +30,13 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         sheet.add(
             Claim::at(&FD_1, WHO, Weight::Strong, seen)
                 .group("afd-page")
+                .signs_body()
                 .reached(Tri::No)
                 .limit(kind, 0.85),
         );
     } else if facts.status >= 400 && facts.says("our services aren't available right now") {
         let seen = "Front Door's page: Our services aren't available right now";
-        sheet.add(Claim::at(&FD_1, WHO, Weight::Strong, seen).group("afd-page"));
+        sheet.add(Claim::at(&FD_1, WHO, Weight::Strong, seen).group("afd-page").signs_body());
     }
     match facts.get("x-cache") {
         Some("TCP_HIT" | "TCP_REMOTE_HIT" | "CACHE_HIT") => sheet.add(

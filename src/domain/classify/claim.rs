@@ -48,6 +48,8 @@ pub(crate) struct Claim {
     pub(crate) provider: Option<&'static str>,
     /// Extra upstream attempts that this claim tells of.
     pub(crate) retries: Option<u32>,
+    /// Whether the body itself is signed by the product: then it is nobody else's.
+    pub(crate) signs_body: bool,
 }
 
 /// A kind of limit with the chance that it is the right one.
@@ -80,6 +82,7 @@ impl Claim {
             limit: None,
             provider: None,
             retries: None,
+            signs_body: false,
         }
     }
 
@@ -162,6 +165,12 @@ impl Claim {
         self
     }
 
+    /// Says that the body is the product's own, which silences what its mere form suggests.
+    pub(crate) fn signs_body(mut self) -> Self {
+        self.signs_body = true;
+        self
+    }
+
     /// Whether it says that a cache replayed the response.
     pub(crate) fn is_replay(&self) -> bool {
         self.says == Says::At && self.limit.is_some_and(|l| l.kind == LimitType::Cached)
@@ -192,6 +201,15 @@ impl Sheet {
     /// Writes a claim down.
     pub(crate) fn add(&mut self, claim: Claim) {
         self.claims.push(claim);
+    }
+
+    /// Where a product signs the body as its own, drops what the body's form alone suggests.
+    pub(crate) fn heed_signed_body(&mut self) {
+        const FORMS: [&str; 2] = ["body-form", "problem-type"];
+        let signed = |c: &Claim| c.signs_body && c.says == Says::At && c.weight.is_strong();
+        if self.claims.iter().any(signed) {
+            self.claims.retain(|c| !FORMS.contains(&c.group) || c.weight.is_strong());
+        }
     }
 
     /// Writes down a contradiction, in words.

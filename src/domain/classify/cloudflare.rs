@@ -53,6 +53,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         sheet.add(
             Claim::at(&CF_1, WHO, weight(Weight::Proof), seen)
                 .group("cf-page")
+                .signs_body()
                 .limit(LimitType::Security, 0.99),
         );
     }
@@ -155,6 +156,7 @@ fn error_page(facts: &Facts<'_>, sheet: &mut Sheet, outermost: bool) {
             sheet.add(
                 Claim::at(&CF_8, WHO, Weight::Strong, seen)
                     .group("cf-page")
+                    .signs_body()
                     .reached(reached(facts.status)),
             );
         }
@@ -173,7 +175,7 @@ fn error_page(facts: &Facts<'_>, sheet: &mut Sheet, outermost: bool) {
         || "one of Cloudflare's own pages".to_owned(),
         |number| format!("Cloudflare's error {number}"),
     );
-    let claim = Claim::at(&CF_2, WHO, weight, seen).group("cf-page");
+    let claim = Claim::at(&CF_2, WHO, weight, seen).group("cf-page").signs_body();
     sheet.add(match number {
         Some(1015) => claim.limit(LimitType::Rate, 0.97).unit(LimitUnit::Requests),
         Some(1027) => claim.limit(LimitType::Quota, 0.97).unit(LimitUnit::Requests),

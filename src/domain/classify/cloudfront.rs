@@ -40,8 +40,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let seen =
             if page { "CloudFront's own error page".to_owned() } else { facts.quote("server") };
         let reached = if matches!(facts.status, 502 | 504) { Tri::Unknown } else { Tri::No };
-        let claim =
-            Claim::at(&FR_4, WHO, Weight::Strong, seen).group("cloudfront-page").reached(reached);
+        let claim = Claim::at(&FR_4, WHO, Weight::Strong, seen)
+            .group("cloudfront-page")
+            .signs_body()
+            .reached(reached);
         sheet.add(if facts.says("capacityexceeded") || facts.says("lambda limit exceeded") {
             claim.limit(LimitType::Overload, 0.9)
         } else if facts.says("limitexceeded") {

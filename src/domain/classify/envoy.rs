@@ -109,6 +109,7 @@ fn own_refusal(facts: &Facts<'_>, sheet: &mut Sheet, relayed: bool) -> bool {
         sheet.add(
             Claim::at(&EN_2, WHO, Weight::Strong, seen)
                 .group("envoy-body")
+                .signs_body()
                 .limit(LimitType::Rate, 0.97)
                 .unit(LimitUnit::Requests),
         );
@@ -142,7 +143,9 @@ fn error_body(facts: &Facts<'_>, sheet: &mut Sheet) -> bool {
         return false;
     }
     let claim = |observed: &str| {
-        Claim::at(&EN_9, WHO, Weight::Strong, format!("body: {observed}")).group("envoy-body")
+        Claim::at(&EN_9, WHO, Weight::Strong, format!("body: {observed}"))
+            .group("envoy-body")
+            .signs_body()
     };
     if body.starts_with("upstream connect error or disconnect/reset before headers") {
         let reset = |reason: &str| body.contains(reason);

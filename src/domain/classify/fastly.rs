@@ -27,8 +27,12 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             || facts.says("guru mediation") && facts.says("details: cache-"));
     if page {
         let seen = "one of Fastly's own error pages";
-        sheet
-            .add(Claim::at(&FS_3, WHO, Weight::Strong, seen).group("fastly-page").reached(Tri::No));
+        sheet.add(
+            Claim::at(&FS_3, WHO, Weight::Strong, seen)
+                .group("fastly-page")
+                .signs_body()
+                .reached(Tri::No),
+        );
     }
     if served.is_none() && !facts.has("x-fastly-request-id") && !facts.server_is("fastly") {
         return;

@@ -35,6 +35,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         sheet.add(
             Claim::at(&GC_2, WHO, weight, seen)
                 .group("gcp-page")
+                .signs_body()
                 .reached(Tri::No)
                 .limit(LimitType::Overload, 0.85),
         );
@@ -45,6 +46,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     } else if is_balancer_page(facts) {
         let claim = Claim::at(&GC_1, WHO, Weight::Strong, "the load balancer's own page")
             .group("gcp-page")
+            .signs_body()
             .reached(if matches!(facts.status, 502 | 504) { Tri::Unknown } else { Tri::No });
         sheet.add(if facts.status == 429 { rate(claim) } else { claim });
     } else if via
@@ -66,6 +68,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                     "RESOURCE_EXHAUSTED: Quota exceeded for quota metric",
                 )
                 .group("gcp-page")
+                .signs_body()
                 .reached(Tri::No)
                 .limit(LimitType::Quota, 0.7),
             );

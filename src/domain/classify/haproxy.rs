@@ -61,7 +61,8 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         // Under its own head the page only confirms; alone it is what names the product.
         let weight = if bare_head { Weight::Medium } else { Weight::Strong };
         let seen = format!("HAProxy's page: {text}");
-        let claim = Claim::at(&HA_2, WHO, weight, seen).group("haproxy-page").reached(reached);
+        let claim =
+            Claim::at(&HA_2, WHO, weight, seen).group("haproxy-page").signs_body().reached(reached);
         sheet.add(if facts.status == 429 { claim.limit(LimitType::Rate, 0.6) } else { claim });
     } else if bare_head
         && facts.status == 429

@@ -45,7 +45,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         || facts.first_with_prefix("x-ratelimit-remaining").is_some_and(|(_, v)| v == "0");
     if own && facts.status >= 400 {
         let seen = facts.quote("x-kong-response-latency");
-        let claim = Claim::at(&KG_1, WHO, Weight::Proof, seen).reached(Tri::No);
+        let claim = Claim::at(&KG_1, WHO, Weight::Proof, seen).signs_body().reached(Tri::No);
         sheet.add(if says_limit { of_window(facts, claim) } else { claim });
     } else if named && facts.says("api rate limit exceeded") {
         let seen = "server: kong with the rate limiting plugin's message";

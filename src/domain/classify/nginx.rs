@@ -43,6 +43,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         sheet.add(
             Claim::at(&NG_1, Responder::Nginx, Weight::Strong, seen)
                 .group("nginx-page")
+                .signs_body()
                 .reached(reached),
         );
         return;

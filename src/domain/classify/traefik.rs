@@ -40,6 +40,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         sheet.add(
             Claim::at(&TR_1, WHO, Weight::Strong, seen)
                 .group("traefik-body")
+                .signs_body()
                 .limit(LimitType::Rate, 0.97)
                 .unit(LimitUnit::Requests),
         );
@@ -48,6 +49,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         sheet.add(
             Claim::at(&TR_2, WHO, Weight::Strong, seen)
                 .group("traefik-body")
+                .signs_body()
                 .limit(LimitType::Concurrency, 0.97),
         );
     }

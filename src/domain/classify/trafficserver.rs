@@ -41,7 +41,8 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let seen = format!("via: [{letters}…]");
         match (letter('c'), letter('s')) {
             (Some('H' | 'S' | 'R'), server) if server != Some('S') => {
-                sheet.add(Claim::at(&TS_1, WHO, Weight::Proof, seen).limit(LimitType::Cached, 0.97))
+                sheet
+                    .add(Claim::at(&TS_1, WHO, Weight::Proof, seen).limit(LimitType::Cached, 0.97));
             }
             (_, Some('S')) => sheet.add(Claim::behind(&TS_2, WHO, Weight::Strong, seen)),
             (_, Some(' ')) => {
@@ -76,6 +77,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         sheet.add(
             Claim::at(&TS_4, WHO, Weight::Strong, seen)
                 .group("ats-page")
+                .signs_body()
                 .reached(if code.is_some() { server_error(facts) } else { Tri::Unknown }),
         );
     } else if code.is_none() && via.is_some() && facts.has("age") {

@@ -33,7 +33,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     };
     if generated {
         let seen = facts.quote("x-generator");
-        sheet.add(limit(Claim::at(&TY_1, WHO, Weight::Strong, seen)).reached(Tri::No));
+        sheet.add(limit(Claim::at(&TY_1, WHO, Weight::Strong, seen).signs_body()).reached(Tri::No));
         if limit(Claim::at(&TY_2, WHO, Weight::Medium, "")).limit.is_some() {
             let seen = format!("error: {}", message.unwrap_or_default());
             sheet.add(Claim::at(&TY_2, WHO, Weight::Medium, seen).group("tyk-body"));

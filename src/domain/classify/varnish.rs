@@ -43,7 +43,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let reached = if fetch { Tri::Unknown } else { Tri::No };
         let seen = "Varnish's page with Guru Meditation";
         sheet.add(
-            Claim::at(&VA_1, WHO, Weight::Strong, seen).group("varnish-page").reached(reached),
+            Claim::at(&VA_1, WHO, Weight::Strong, seen)
+                .group("varnish-page")
+                .signs_body()
+                .reached(reached),
         );
         let xid = facts.lower().split_once("xid: ").and_then(|(_, rest)| {
             rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()

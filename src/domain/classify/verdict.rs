@@ -30,6 +30,7 @@ pub fn classify(response: &Response) -> Verdict {
     for signature in registry::all() {
         (signature.look)(&facts, &mut sheet);
     }
+    sheet.heed_signed_body();
     limits::long_wait(&facts, &reading, &mut sheet);
     claimed_layer(&facts, &mut sheet);
     let answer = walk::walk(&sheet, outermost(&facts), &response.path);
