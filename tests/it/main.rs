@@ -7,6 +7,7 @@ mod cli;
 mod gateways;
 mod layering;
 mod secrets;
+mod signatures;
 mod store_contract;
 mod support;
 mod telemetry;

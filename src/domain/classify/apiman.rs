@@ -17,7 +17,8 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     }
     let says = |part: &str| facts.holds("x-policy-failure-message", part);
     let seen = facts.quote("x-policy-failure-code");
-    let claim = Claim::at(&AM_1, Responder::Apiman, Weight::Proof, seen).reached(Tri::No);
+    let claim =
+        Claim::at(&AM_1, Responder::Apiman, Weight::Proof, seen).signs_body().reached(Tri::No);
     sheet.add(if says("rate limit") {
         rate(claim)
     } else if says("quota") {

@@ -46,7 +46,9 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if !rest && !http && error.is_none() && remapped.is_none() && !host {
         if matches!(facts.status, 429 | 403) && message == Some(OVER_QUOTA) {
             let seen = "the body is only {\"message\":\"Limit Exceeded\"}";
-            sheet.add(quota(Claim::at(&AG_5, WHO, Weight::Medium, seen).group("apigw-body")));
+            sheet.add(quota(
+                Claim::at(&AG_5, WHO, Weight::Medium, seen).signs_body().group("apigw-body"),
+            ));
         }
         return;
     }
@@ -67,7 +69,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     let own = message == Some(THROTTLED) || message == Some(OVER_QUOTA);
     if own && (http || rest || host) {
         let seen = "the body is only the gateway's own message";
-        let claim = Claim::at(&AG_3, WHO, Weight::Medium, seen).group("apigw-body");
+        let claim = Claim::at(&AG_3, WHO, Weight::Medium, seen).signs_body().group("apigw-body");
         sheet.add(if message == Some(OVER_QUOTA) { quota(claim) } else { rate(claim) });
     } else if facts.response.headers_complete && rest {
         let seen = "x-amz-apigw-id without x-amzn-errortype: the integration's own answer";
@@ -88,11 +90,9 @@ fn refusal(facts: &Facts<'_>, sheet: &mut Sheet, error: &str, rest: bool, messag
         _ => None,
     };
     if rest {
-        let claim = Claim::at(&AG_1, WHO, Weight::Proof, seen).reached(if is_integration(error) {
-            Tri::Unknown
-        } else {
-            Tri::No
-        });
+        let claim = Claim::at(&AG_1, WHO, Weight::Proof, seen)
+            .signs_body()
+            .reached(if is_integration(error) { Tri::Unknown } else { Tri::No });
         sheet.add(match kind {
             Some(LimitType::Rate) => rate(claim),
             Some(_) => quota(claim),
@@ -108,7 +108,7 @@ fn refusal(facts: &Facts<'_>, sheet: &mut Sheet, error: &str, rest: bool, messag
     // A REST API sends its extended id with the request id: one without the other is not its.
     let foreign = facts.has("x-amzn-requestid") && facts.response.headers_complete;
     if fits && !foreign {
-        let claim = Claim::at(&AG_1, WHO, Weight::Strong, seen).group("apigw-body");
+        let claim = Claim::at(&AG_1, WHO, Weight::Strong, seen).signs_body().group("apigw-body");
         sheet.add(if kind == Some(LimitType::Quota) { quota(claim) } else { rate(claim) });
     }
 }

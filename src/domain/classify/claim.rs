@@ -206,9 +206,10 @@ impl Sheet {
     /// Where a product signs the body as its own, drops what the body's form alone suggests.
     pub(crate) fn heed_signed_body(&mut self) {
         const FORMS: [&str; 2] = ["body-form", "problem-type"];
-        let signed = |c: &Claim| c.signs_body && c.says == Says::At && c.weight.is_strong();
-        if self.claims.iter().any(signed) {
-            self.claims.retain(|c| !FORMS.contains(&c.group) || c.weight.is_strong());
+        let signed = self.claims.iter().filter(|c| c.signs_body && c.says == Says::At);
+        if let Some(signed) = signed.map(|c| c.weight).min() {
+            // The enum runs from proof to none.
+            self.claims.retain(|c| !FORMS.contains(&c.group) || c.weight <= signed);
         }
     }
 

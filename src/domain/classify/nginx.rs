@@ -68,8 +68,12 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
 }
 
 /// Whether the body is one of nginx's pages: the last line before the end names the product.
+/// Gateways built on OpenResty keep that line on pages of their own.
 fn signed_page(facts: &Facts<'_>) -> bool {
     facts.body.len() > 60
+        && !facts.server_is("apisix")
+        && !facts.server_is("kong/")
+        && !facts.says("https://apisix.apache.org/")
         && FAMILY.iter().any(|name| {
             facts.lower().rsplit_once("<center>").is_some_and(|(before, last)| {
                 last.starts_with(name) && before.trim_end().ends_with("<hr>")

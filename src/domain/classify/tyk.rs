@@ -42,7 +42,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         && matches!(message, Some("Quota exceeded" | "API quota exceeded"))
     {
         let seen = "403 with only the error Quota exceeded";
-        sheet.add(limit(Claim::at(&TY_2, WHO, Weight::Medium, seen)).reached(Tri::No));
+        sheet.add(limit(Claim::at(&TY_2, WHO, Weight::Medium, seen).signs_body()).reached(Tri::No));
     }
 }
 

@@ -7,10 +7,10 @@ use super::{Responder, Weight};
 
 const RUNTIME: &str = "cloudflare/workerd src/workerd/api/http.c++";
 
-static WD_1: Rule = Rule::new("WD-1", RUNTIME);
+static WK_1: Rule = Rule::new("WK-1", RUNTIME);
 
 /// The signature.
-pub(crate) static SIGNATURE: Signature = Signature { id: "workerd", rules: &[&WD_1], look };
+pub(crate) static SIGNATURE: Signature = Signature { id: "workerd", rules: &[&WK_1], look };
 
 fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     let ours = facts.status >= 400
@@ -20,6 +20,6 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         && facts.not_sent("via");
     if ours {
         let seen = "no server, no date, and text of the runtime's character set";
-        sheet.add(Claim::at(&WD_1, Responder::Workerd, Weight::Medium, seen));
+        sheet.add(Claim::at(&WK_1, Responder::Workerd, Weight::Medium, seen));
     }
 }
