@@ -323,10 +323,57 @@ impl Tail {
     fn fits(self, body: &[u8], next: Option<&u8>, least: usize) -> bool {
         match self {
             Self::Hex => body.len() == least && !next.is_some_and(u8::is_ascii_alphanumeric),
-            Self::Mixed => body.len() >= least && body.iter().any(u8::is_ascii_digit),
-            Self::Alnum | Self::Word | Self::Dots | Self::Base64 => body.len() >= least,
+            // Whether a digit is among them is asked of `Runs`.
+            Self::Mixed | Self::Alnum | Self::Word | Self::Dots | Self::Base64 => {
+                body.len() >= least
+            }
         }
     }
+}
+
+/// Where the run of characters that a [`Tail`] takes ends, and where the next digit stands.
+/// Positions are asked in about ascending order; what was walked once is not walked again, else a
+/// text of nothing but prefixes would take time by the square of its length.
+#[derive(Default)]
+struct Runs {
+    /// For each tail a stretch that it takes, up to but without the byte that ends it.
+    taken: [Range<usize>; 6],
+    /// A stretch without digits, up to one or to the end of the text.
+    digitless: Range<usize>,
+}
+
+impl Runs {
+    /// The end of the run that begins at `from`.
+    fn end(&mut self, tail: Tail, bytes: &[u8], from: usize) -> usize {
+        extend(&mut self.taken[tail as usize], bytes, from, |byte| tail.takes(byte))
+    }
+
+    /// Whether there is a digit from `from` to before `end`.
+    fn has_digit(&mut self, bytes: &[u8], from: usize, end: usize) -> bool {
+        extend(&mut self.digitless, bytes, from, |byte| !byte.is_ascii_digit()) < end
+    }
+}
+
+/// The first position from `from` on where `takes` does not hold. `known` is a stretch where it
+/// holds and that ends where it does not; walking stops where that stretch is met.
+fn extend(
+    known: &mut Range<usize>,
+    bytes: &[u8],
+    from: usize,
+    takes: impl Fn(u8) -> bool,
+) -> usize {
+    if !(known.start..=known.end).contains(&from) || known.is_empty() {
+        let mut end = from;
+        while bytes.get(end).is_some_and(|byte| takes(*byte)) {
+            end += 1;
+            if end == known.start && !known.is_empty() {
+                end = known.end;
+                break;
+            }
+        }
+        *known = from..end;
+    }
+    known.end
 }
 
 /// A vendor's prefix: (prefix, characters that may follow, how many at least, kind).
@@ -468,6 +515,7 @@ fn by_prefix(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
         return;
     }
     let bytes = text.as_bytes();
+    let mut runs = Runs::default();
     for (at, &byte) in bytes.iter().enumerate() {
         let (from, to) = STARTS[usize::from(byte)];
         if to == 0 || !starts_word(bytes, at) {
@@ -476,10 +524,12 @@ fn by_prefix(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
         let rest = bytes.get(at..).unwrap_or_default();
         let candidates = PREFIXES.get(from..to).unwrap_or_default();
         parts.extend(candidates.iter().find_map(|(prefix, tail, least, kind)| {
-            let after = rest.strip_prefix(prefix.as_bytes())?;
-            let length = after.iter().take_while(|b| tail.takes(**b)).count();
-            let fits = tail.fits(after.get(..length)?, after.get(length), *least);
-            fits.then(|| Part { range: at..at + prefix.len() + length, kind })
+            rest.strip_prefix(prefix.as_bytes())?;
+            let start = at + prefix.len();
+            let end = runs.end(*tail, bytes, start);
+            let fits = tail.fits(bytes.get(start..end)?, bytes.get(end), *least)
+                && (!matches!(tail, Tail::Mixed) || runs.has_digit(bytes, start, end));
+            fits.then(|| Part { range: at..end, kind })
         }));
     }
 }

@@ -6,6 +6,7 @@ mod api;
 mod cli;
 mod gateways;
 mod layering;
+mod parsers;
 mod secrets;
 mod signatures;
 mod store_contract;
