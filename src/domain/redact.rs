@@ -362,11 +362,11 @@ fn extend(
     from: usize,
     takes: impl Fn(u8) -> bool,
 ) -> usize {
-    if !(known.start..=known.end).contains(&from) || known.is_empty() {
+    if !(known.start..=known.end).contains(&from) || known.start >= known.end {
         let mut end = from;
         while bytes.get(end).is_some_and(|byte| takes(*byte)) {
             end += 1;
-            if end == known.start && !known.is_empty() {
+            if end == known.start && known.start < known.end {
                 end = known.end;
                 break;
             }
