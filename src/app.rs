@@ -149,7 +149,11 @@ impl App {
         let at = |source| AppError::Store { url: config.store.shown(), source };
         let store = Store::open(config.store.database_url.expose()).await.map_err(at)?;
         let key = store.hash_key().await.map_err(at)?;
-        let intake = Intake::start(store.clone(), Arc::clone(&clock), IntakeSettings::default());
+        let sizes = IntakeSettings {
+            queue_events: config.ingest.queue_events,
+            commit_events: config.ingest.commit_events,
+        };
+        let intake = Intake::start(store.clone(), Arc::clone(&clock), sizes);
         let state = AppState::new(store, intake, clock, Arc::clone(&config), &key);
         Ok(Self { listener, address, state })
     }
@@ -177,12 +181,23 @@ impl App {
             let intake = intake.clone();
             shutdown.watch("writer", async move { intake.ended().await })
         };
+        // Aborted at the end, when it was written a last time.
+        let senders = {
+            let (senders, store) = (state.senders.clone(), store.clone());
+            tokio::spawn(async move { senders.write_regularly(&store).await })
+        };
+        let tally = state.senders.clone();
         let router = web::router(&state);
         let work = async {
             web::serve::serve(listener, router, &config.server, &shutdown).await;
             intake.stop().await;
             if writer.await.is_err() {
                 tracing::warn!("the writer could not be waited for");
+            }
+            senders.abort();
+            if let Err(error) = tally.write(&store).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "the last counts of senders could not be written");
             }
             if let Err(error) = store.close().await {
                 let error = &error as &dyn std::error::Error;

@@ -26,14 +26,17 @@ struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    /// Serve the dashboard and take events, until told to stop.
     Serve(SettingArgs),
     Classify(classify::Args),
+    /// Bring the schema of the database up to this version; `serve` does it by itself.
     Migrate(SettingArgs),
+    /// Show the settings in force and check what the service stands on.
     Doctor(SettingArgs),
 }
 
-/// Settings as flags. Every setting also has an environment variable: RETRYLENS_ and its name in
-/// upper case. Tokens have no flag of their own, since other users can read a command line.
+// Settings as flags. A plain comment, since clap would take another for the command's own help.
+// Tokens have no flag of their own, since other users can read a command line.
 #[derive(clap::Args, Debug, Default)]
 pub(crate) struct SettingArgs {
     /// Settings file in TOML; `RETRYLENS_CONFIG` names one too.
@@ -57,7 +60,8 @@ pub(crate) struct SettingArgs {
     /// What to log: a level, or directives such as `info,retrylens::web=debug`.
     #[arg(long, value_name = "FILTER")]
     log_filter: Option<String>,
-    /// Any other setting; `retrylens doctor` lists them all. May be repeated.
+    /// Any other setting; `retrylens doctor` lists them all. May be repeated. The environment
+    /// works too: `RETRYLENS_` and the name in upper case.
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_and_value)]
     set: Vec<(String, String)>,
 }

@@ -3,7 +3,7 @@
 use super::SettingArgs;
 use crate::app::{self, App};
 use crate::clock::{Clock, SystemClock};
-use crate::config::Config;
+use crate::config::{Config, LogFormat};
 use crate::domain::time::UnixMillis;
 use crate::shutdown::Shutdown;
 use crate::telemetry;
@@ -20,10 +20,17 @@ const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 pub(super) fn run(settings: &SettingArgs, output: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let config = Arc::new(settings.load()?);
     let runtime = super::runtime()?;
-    let result = runtime.block_on(serve(config, output));
+    let result = runtime.block_on(serve(Arc::clone(&config), output));
     // Tasks that hang must not keep the process from ending.
     runtime.shutdown_timeout(Duration::from_secs(1));
-    result.map(|()| ExitCode::SUCCESS)
+    match result {
+        // Where machines read the log, the reason belongs into it, as an object like the others.
+        Err(error) if config.log.format == LogFormat::Json => {
+            tracing::error!("stopped: {error:#}");
+            Ok(ExitCode::FAILURE)
+        }
+        other => other.map(|()| ExitCode::SUCCESS),
+    }
 }
 
 async fn serve(config: Arc<Config>, output: &mut dyn Write) -> anyhow::Result<()> {
@@ -32,9 +39,6 @@ async fn serve(config: Arc<Config>, output: &mut dyn Write) -> anyhow::Result<()
         tracing::warn!("{warning}");
     }
     let result = built_and_run(config, output).await;
-    if let Err(error) = &result {
-        tracing::error!("stopped: {error:#}");
-    }
     telemetry.flush(FLUSH_LIMIT).await;
     result
 }

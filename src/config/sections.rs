@@ -135,6 +135,10 @@ pub struct Ingest {
     pub max_items: usize,
     /// Bytes of bodies held in memory over all requests.
     pub max_buffered_bytes: usize,
+    /// Most events that wait for their commit.
+    pub queue_events: u32,
+    /// Events committed together, where that many wait.
+    pub commit_events: usize,
     /// What happens to a raw key.
     pub raw_keys: RawKeys,
     /// Key for hashing; the store's own where not set.
@@ -154,6 +158,9 @@ impl Ingest {
             max_inflated_bytes: size(settings, "max_inflated_bytes", 1024, GIB)?,
             max_items: size(settings, "max_items", 1, 10_000_000)?,
             max_buffered_bytes: size(settings, "max_buffered_bytes", 1024, GIB)?,
+            queue_events: u32::try_from(settings.number("queue_events", 1, 10_000_000)?)
+                .unwrap_or(u32::MAX),
+            commit_events: size(settings, "commit_events", 1, 1_000_000)?,
             raw_keys: raw_keys.ok_or_else(|| settings.bad("raw_keys", "hash or refuse"))?,
             hash_key: hash_key.map(Secret::new),
         })

@@ -5,7 +5,7 @@ use super::extract::BodyBudget;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::domain::key_hash::KeyHasher;
-use crate::pipeline::Intake;
+use crate::pipeline::{Intake, SenderTally};
 use crate::store::Store;
 use axum::extract::FromRef;
 use std::sync::Arc;
@@ -18,6 +18,8 @@ pub struct AppState {
     pub store: Store,
     /// Where accepted events go.
     pub intake: Intake,
+    /// What senders get wrong.
+    pub senders: SenderTally,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
     /// The settings in force.
@@ -44,6 +46,7 @@ impl AppState {
         Self {
             store,
             intake,
+            senders: SenderTally::default(),
             clock,
             hasher,
             hosts: Arc::new(KnownHosts::new(&config.server)),

@@ -189,6 +189,37 @@ async fn without_room_for_bodies_the_sender_is_asked_to_wait() {
 }
 
 #[tokio::test]
+async fn a_full_queue_asks_to_wait_and_says_how_long() {
+    let app = TestApp::with(&[("queue_events", "2")]).await;
+    let batches: Vec<Value> =
+        (0..6).map(|n| json!([event(&format!("{n}a")), event(&format!("{n}b"))])).collect();
+    let posts = batches.iter().map(|batch| app.post("/v1/events", batch));
+    let answers = futures_util::future::join_all(posts).await;
+    let (taken, refused): (Vec<_>, Vec<_>) =
+        answers.iter().partition(|answer| answer.status == StatusCode::OK);
+    assert!(!taken.is_empty() && !refused.is_empty(), "{} {}", taken.len(), refused.len());
+    for answer in refused {
+        assert_problem(answer, 503, "queue-full");
+        assert!((1..=75).contains(&answer.header("retry-after").parse::<u32>().unwrap()));
+    }
+    for batch in &batches {
+        assert_eq!(app.post("/v1/events", batch).await.status, StatusCode::OK);
+    }
+}
+
+#[tokio::test]
+async fn what_a_sender_gets_wrong_is_counted_for_its_service() {
+    let app = TestApp::start().await;
+    let mut odd = event("odd");
+    odd["colour"] = json!("red");
+    app.post("/v1/events", &json!([odd, {"service": "checkout"}])).await;
+    app.state.senders.write(&app.state.store).await.unwrap();
+    let sender = app.state.store.sender("checkout").await.unwrap().unwrap();
+    assert_eq!((sender.counts.unknown_fields, sender.counts.rejected), (1, 1), "{sender:?}");
+    assert_eq!(sender.counts.events, 1);
+}
+
+#[tokio::test]
 async fn a_store_that_is_away_is_503_and_not_ready_yet_alive() {
     let app = TestApp::start().await;
     assert_eq!(app.get("/readyz").await.status, StatusCode::OK);

@@ -1,7 +1,7 @@
 //! `POST /v1/events`: native events in, stored once each.
 
 use crate::domain::event::Event;
-use crate::domain::stored::Inserted;
+use crate::domain::stored::{Inserted, SenderCounts};
 use crate::ingest::native::{self, DecodeError, DecodeOptions, Decoded, Format, Reject};
 use crate::pipeline::IntakeError;
 use crate::web::extract::CappedBody;
@@ -48,6 +48,12 @@ pub(crate) async fn create(
     let body = CappedBody::read(&headers, body, &state.bodies, &state.config).await?;
     let decoded = decode(&state, body, format).await?;
     let events: Vec<Event> = decoded.events.into_iter().map(|(_, event)| event).collect();
+    let mistakes = SenderCounts {
+        unknown_fields: i64::try_from(decoded.unknown_fields).unwrap_or(i64::MAX),
+        rejected: i64::try_from(decoded.rejects.len()).unwrap_or(i64::MAX),
+        ..SenderCounts::default()
+    };
+    state.senders.add(only_service(&events), &mistakes);
     if events.is_empty() {
         let rejects = decoded.rejects;
         let detail = if rejects.is_empty() {
@@ -70,6 +76,13 @@ pub(crate) async fn create(
         shortened: decoded.shortened,
         redactions: decoded.redactions,
     }))
+}
+
+/// The service that all events of a batch come from; the empty name where there is none.
+fn only_service(events: &[Event]) -> &str {
+    let mut names = events.iter().map(|event| event.service.as_str());
+    let first = names.next().unwrap_or_default();
+    if names.all(|name| name == first) { first } else { "" }
 }
 
 /// Unpacks and reads a body, large ones away from the threads that answer others.

@@ -63,7 +63,11 @@ impl TestApp {
         let store = Store::open(&url).await.unwrap();
         let key = store.hash_key().await.unwrap();
         let handed: Arc<dyn Clock> = Arc::clone(&clock) as Arc<dyn Clock>;
-        let intake = Intake::start(store.clone(), Arc::clone(&handed), IntakeSettings::default());
+        let sizes = IntakeSettings {
+            queue_events: config.ingest.queue_events,
+            commit_events: config.ingest.commit_events,
+        };
+        let intake = Intake::start(store.clone(), Arc::clone(&handed), sizes);
         let state = AppState::new(store, intake, handed, Arc::new(config), &key);
         let router = web::router(&state);
         Self { router, state, clock, _folder: folder }
