@@ -71,7 +71,7 @@ const JUDGED_IN_PLACE: usize = 32;
 const JUDGED_AT_ONCE: usize = 1_000;
 /// Bounds of the wait that a full queue asks for.
 const MIN_WAIT: Duration = Duration::from_secs(1);
-const MAX_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_mins(1);
 
 impl Intake {
     /// Starts the writer.

@@ -93,9 +93,16 @@ pub(super) struct Missing {
     pub(super) words: BTreeMap<Arc<str>, i64>,
 }
 
+impl Missing {
+    /// Whether nothing is missing.
+    pub(super) fn is_empty(&self) -> bool {
+        self.series.is_empty() && self.classes.is_empty() && self.words.is_empty()
+    }
+}
+
 /// Tells new events from repeats. `stored` holds the identities in the database whose id occurs in
 /// the batch. Of equal identities in the batch the first is the new one.
-pub(super) fn sift(drafts: &[Draft], stored: Vec<(String, i64)>) -> Vec<Inserted> {
+pub(super) fn sift(drafts: &[Draft], stored: &[(String, i64)]) -> Vec<Inserted> {
     let ids: HashSet<&str> = stored.iter().map(|(id, _)| id.as_str()).collect();
     let stored: HashSet<(&str, i64)> = stored.iter().map(|(id, at)| (id.as_str(), *at)).collect();
     let mut seen: HashMap<&str, Vec<i64>> = HashMap::with_capacity(drafts.len());

@@ -41,6 +41,16 @@ impl Store {
     /// Everything that the eight steps look at.
     #[tracing::instrument(name = "db.facts.get", level = "debug", skip_all)]
     pub async fn facts(&self, view: &View, now: UnixMillis) -> Result<Facts, StoreError> {
+        self.facts_within(view, now, MAX_ATTEMPTS).await
+    }
+
+    /// As [`Self::facts`], with at most `cap` attempts.
+    pub(super) async fn facts_within(
+        &self,
+        view: &View,
+        now: UnixMillis,
+        cap: usize,
+    ) -> Result<Facts, StoreError> {
         let mut reader = self.reader().await?;
         let reader = &mut reader;
         let (totals, dimensions, keys) = self.breakdown(reader, view).await?;
@@ -48,7 +58,7 @@ impl Store {
         let before_view = View { window: Window { from, to: view.window.from }, ..view.clone() };
         let before = self.totals_in(reader, &before_view).await?;
         let buckets = self.buckets_in(reader, view, bucket_width_ms(view.window)).await?;
-        let (attempts, attempts_complete) = sample(reader, view).await?;
+        let (attempts, attempts_complete) = sample(reader, view, cap).await?;
         let has_observations = reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_some();
         let (mut observations, mut has_gateway_source, mut has_origin_source) =
             (Vec::new(), false, false);
@@ -117,8 +127,12 @@ impl Store {
 /// The view's attempts in the order they were sent, and whether they are all. Beyond the cap:
 /// limited ones (at first half of the cap, so that there is room for the next), the others of their
 /// operations, the rest of the limited, retries, failures, then others; newest first in each.
-async fn sample(reader: &mut Reader, view: &View) -> Result<(Vec<StoredEvent>, bool), StoreError> {
-    let cap = i64::try_from(MAX_ATTEMPTS).unwrap_or(i64::MAX);
+async fn sample(
+    reader: &mut Reader,
+    view: &View,
+    most: usize,
+) -> Result<(Vec<StoredEvent>, bool), StoreError> {
+    let cap = i64::try_from(most).unwrap_or(i64::MAX);
     let window = |limit: i64| {
         vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0), Arg::Int(limit)]
     };
@@ -128,7 +142,7 @@ async fn sample(reader: &mut Reader, view: &View) -> Result<(Vec<StoredEvent>, b
         Some(row) => row.int(0)?,
         None => 0,
     };
-    let mut kept = Kept::default();
+    let mut kept = Kept { most, ..Kept::default() };
     if rows <= cap {
         kept.add(reader.attempts(view, &[], window(cap)).await?);
         return Ok((kept.in_order(), true));
@@ -163,13 +177,14 @@ async fn sample(reader: &mut Reader, view: &View) -> Result<(Vec<StoredEvent>, b
 /// Attempts kept so far, each once.
 #[derive(Default)]
 struct Kept {
+    most: usize,
     events: Vec<StoredEvent>,
     seen: HashSet<(String, UnixMillis)>,
 }
 
 impl Kept {
     fn room(&self) -> usize {
-        MAX_ATTEMPTS.saturating_sub(self.events.len())
+        self.most.saturating_sub(self.events.len())
     }
 
     fn add(&mut self, more: Vec<StoredEvent>) {
@@ -209,7 +224,8 @@ async fn joined(
     chosen.sort_by_key(|s| (!s.verdict.limited, std::cmp::Reverse(s.event.occurred_at)));
     chosen.truncate(MAX_JOINED);
     let mut found: BTreeMap<(UnixMillis, String), StoredEvent> = BTreeMap::new();
-    let columns: [(&str, fn(&StoredEvent) -> &Option<String>); 3] = [
+    type Read = fn(&StoredEvent) -> &Option<String>;
+    let columns: [(&str, Read); 3] = [
         ("e.request_id", |s| &s.event.request_id),
         ("e.ray_id", |s| &s.event.ray_id),
         ("e.trace_id", |s| &s.event.trace_id),

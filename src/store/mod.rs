@@ -19,6 +19,8 @@ mod error;
 mod facts;
 mod lists;
 mod migrations;
+#[cfg(test)]
+mod plans;
 mod postgres;
 mod reader;
 mod recount;

@@ -137,25 +137,7 @@ impl PostgresStore {
         drafts: &[Draft],
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
-        let missing = self.dictionary.read().await.missing(drafts.iter());
-        if !(missing.series.is_empty() && missing.classes.is_empty() && missing.words.is_empty()) {
-            let found = self.name_all(missing).await?;
-            self.dictionary.write().await.learn(found);
-        }
-        let ids: Vec<Ids> = {
-            let dictionary = self.dictionary.read().await;
-            let none = Missing::default();
-            let known: Option<Vec<Ids>> =
-                drafts.iter().map(|draft| dictionary.ids(draft, &none)).collect();
-            match known {
-                Some(ids) => ids,
-                // The copy was started over just now by another batch.
-                None => {
-                    drop(dictionary);
-                    return Box::pin(self.insert(drafts, received_at)).await;
-                }
-            }
-        };
+        let ids = self.ids(drafts).await?;
         for _ in 1..ATTEMPTS {
             match self.insert_once(drafts, &ids, received_at).await {
                 Err(StoreError::Database(error)) if is_broken_off(&error) => {}
@@ -163,6 +145,24 @@ impl PostgresStore {
             }
         }
         self.insert_once(drafts, &ids, received_at).await
+    }
+
+    /// The numbers of what `drafts` name. Turns around where another batch made the copy start over
+    /// in the meantime.
+    async fn ids(&self, drafts: &[Draft]) -> Result<Vec<Ids>, StoreError> {
+        loop {
+            let missing = {
+                let dictionary = self.dictionary.read().await;
+                let missing = dictionary.missing(drafts.iter());
+                if missing.is_empty() {
+                    let ids = drafts.iter().filter_map(|draft| dictionary.ids(draft, &missing));
+                    return Ok(ids.collect());
+                }
+                missing
+            };
+            let found = self.name_all(missing).await?;
+            self.dictionary.write().await.learn(found);
+        }
     }
 
     async fn insert_once(
@@ -180,7 +180,7 @@ impl PostgresStore {
             .iter()
             .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
             .collect::<Result<_, sqlx::Error>>()?;
-        let mut results = batch::sift(drafts, stored);
+        let mut results = batch::sift(drafts, &stored);
         let mut new: Vec<usize> =
             (0..drafts.len()).filter(|at| results[*at] != Inserted::Duplicate).collect();
         new.sort_unstable_by_key(|at| (&drafts[*at].event_id, drafts[*at].occurred_at));

@@ -123,7 +123,10 @@ impl Reader {
         sql: impl Into<Cow<'static, str>>,
         args: &[Arg],
     ) -> Result<Vec<Row>, StoreError> {
-        let sql = AssertSqlSafe(sql.into());
+        let sql = sql.into();
+        #[cfg(test)]
+        super::plans::record(&sql, args);
+        let sql = AssertSqlSafe(sql);
         match self {
             Self::Sqlite(transaction) => {
                 let mut values = SqliteArguments::default();

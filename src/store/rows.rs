@@ -198,7 +198,7 @@ impl Class {
             vantage: word(row, at, "vantage")?,
             status: match status {
                 0 => None,
-                code => Some(u16::try_from(code).map_err(|_| corrupt("classes", "status", code))?),
+                code => Some(u16::try_from(code).map_err(|_| corrupt("classes", "status", &code))?),
             },
             error: optional_word(row, at + 2, "error")?,
             outcome: optional_word(row, at + 3, "outcome")?,
@@ -271,10 +271,10 @@ const fn is_false(b: &bool) -> bool {
 pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
     let some = |text: Cow<'_, str>| Some(text.into_owned()).filter(|t| !t.is_empty());
     let class = Class::read(row, 21)?;
-    let detail: Detail =
-        serde_json::from_str(&row.text(20)?).map_err(|error| corrupt("events", "detail", error))?;
+    let detail: Detail = serde_json::from_str(&row.text(20)?)
+        .map_err(|error| corrupt("events", "detail", &error))?;
     let number = |at: usize, column| {
-        u32::try_from(row.int(at)?).map_err(|error| corrupt("events", column, error))
+        u32::try_from(row.int(at)?).map_err(|error| corrupt("events", column, &error))
     };
     let event = Event {
         event_id: row.text(0)?.into_owned(),
@@ -337,7 +337,7 @@ fn word<T: FromStr>(row: &Row, at: usize, column: &'static str) -> Result<T, Sto
 where
     T::Err: std::fmt::Display,
 {
-    row.text(at)?.parse().map_err(|error| corrupt("classes", column, error))
+    row.text(at)?.parse().map_err(|error| corrupt("classes", column, &error))
 }
 
 fn optional_word<T: FromStr>(
@@ -352,9 +352,13 @@ where
     if text.is_empty() {
         return Ok(None);
     }
-    text.parse().map(Some).map_err(|error| corrupt("classes", column, error))
+    text.parse().map(Some).map_err(|error| corrupt("classes", column, &error))
 }
 
-fn corrupt(table: &'static str, column: &'static str, reason: impl ToString) -> StoreError {
+fn corrupt(
+    table: &'static str,
+    column: &'static str,
+    reason: &dyn std::fmt::Display,
+) -> StoreError {
     StoreError::Corrupt { table, column, reason: reason.to_string() }
 }

@@ -211,8 +211,8 @@ pub(super) const ADD_SETTING: &str =
 /// A setting.
 pub(super) const SETTING: &str = "SELECT value FROM settings WHERE name = $1";
 
-/// Whether the database answers and holds the tables.
-pub(super) const READY: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM events LIMIT 1) one";
+/// Whether the database answers and its schema is there.
+pub(super) const READY: &str = "SELECT COUNT(*) FROM schema_changes";
 
 /// A table of sums: rows with a key in front and measures behind, added to what is there.
 #[derive(Debug, Clone, Copy)]

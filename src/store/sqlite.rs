@@ -197,7 +197,7 @@ impl SqliteStore {
             .max_connections(READERS)
             .min_connections(0)
             .acquire_timeout(READER_WAIT)
-            .idle_timeout(Duration::from_secs(60))
+            .idle_timeout(Duration::from_mins(1))
             .connect_lazy_with(reading);
         let writer = Writer {
             connection,
@@ -228,7 +228,7 @@ impl SqliteStore {
         let mut transaction = writer.connection.begin_with("BEGIN IMMEDIATE").await?;
 
         let stored = stored_identities(&mut transaction, &statements, drafts).await?;
-        let results = batch::sift(drafts, stored);
+        let results = batch::sift(drafts, &stored);
         let new: Vec<(&Draft, Inserted)> = drafts
             .iter()
             .zip(results.iter().copied())
