@@ -5,6 +5,7 @@
 mod api;
 mod cli;
 mod gateways;
+mod intake;
 mod layering;
 mod parsers;
 mod secrets;

@@ -5,7 +5,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A schema that is dropped by [`Schema::drop`].
-pub struct Schema {
+pub(crate) struct Schema {
     server: String,
     name: String,
 }
@@ -13,7 +13,7 @@ pub struct Schema {
 impl Schema {
     /// Makes an empty schema. `None` where tests without PostgreSQL were asked for
     /// (`RETRYLENS_TEST_NO_POSTGRES=1`); a database that is missing without that is a failure.
-    pub async fn create() -> Option<Self> {
+    pub(crate) async fn create() -> Option<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let Ok(server) = std::env::var("RETRYLENS_TEST_POSTGRES_URL") else {
             let is_left_out = std::env::var("RETRYLENS_TEST_NO_POSTGRES").is_ok_and(|v| v == "1");
@@ -35,13 +35,13 @@ impl Schema {
     }
 
     /// An address whose tables are in this schema.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let sign = if self.server.contains('?') { '&' } else { '?' };
         format!("{}{sign}options[search_path]={}", self.server, self.name)
     }
 
     /// Removes the schema with all that is in it.
-    pub async fn drop(self) {
+    pub(crate) async fn drop(self) {
         let mut connection = PgConnection::connect(&self.server).await.unwrap();
         sqlx::raw_sql(AssertSqlSafe(format!("DROP SCHEMA {} CASCADE", self.name)))
             .execute(&mut connection)
