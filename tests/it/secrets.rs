@@ -1,8 +1,6 @@
 //! Secrets that slip into what clients send: none is kept, whatever the field (DESIGN 11).
 
-#[path = "support/secrets.rs"]
-pub(crate) mod list;
-
+use crate::support::{Process, secrets as list};
 use retrylens::domain::key_hash::KeyHasher;
 use retrylens::ingest::native::{DecodeOptions, Decoded, FIELDS, Format, RawKeys, decode};
 use serde_json::{Value, json};
@@ -86,4 +84,69 @@ fn different_secrets_in_an_id_field_stay_different() {
     let ids: std::collections::HashSet<_> =
         decoded.events.iter().map(|(_, event)| event.operation_id.clone()).collect();
     assert_eq!(ids.len(), items.len());
+}
+
+/// The bytes of every file in `folder`: the database with what belongs to it, and the log.
+fn files(folder: &std::path::Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = entries.filter(|path| path.is_file());
+    files.map(|path| (path.display().to_string(), std::fs::read(&path).unwrap())).collect()
+}
+
+#[test]
+fn no_secret_reaches_the_database_the_log_or_a_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let secrets = list::all();
+    let mut pages = Vec::new();
+    {
+        let mut process = Process::serve(folder.path(), &["--log-filter", "debug"], &[]);
+        for (n, secret) in secrets.iter().enumerate() {
+            let mut items: Vec<Value> = places()
+                .iter()
+                .flat_map(|place| {
+                    let sentence = format!("it failed with {} again", secret.text);
+                    [event_with(place, &secret.text), event_with(place, &sentence)]
+                })
+                .collect();
+            // Kept apart in time, so that none is a duplicate of another.
+            for (i, item) in items.iter_mut().enumerate() {
+                if item["occurred_at"].as_str().is_some_and(|at| at.ends_with(".120Z")) {
+                    item["occurred_at"] = json!(1_794_355_200_000_i64 + (n * 1000 + i) as i64);
+                }
+            }
+            let (status, answer) = process.post("/v1/events", &json!(items)).unwrap();
+            assert_eq!(status, 200, "{}: {answer}", secret.name);
+            let answer: Value = serde_json::from_str(&answer).unwrap();
+            assert!(answer["stored"].as_u64().unwrap() > 50, "{answer}");
+            pages.push(answer.to_string());
+            // A broken body and a strange address with the secret in it.
+            process.post("/v1/events", &json!(secret.text));
+            let escaped: String = secret.text.bytes().map(|b| format!("%{b:02x}")).collect();
+            pages.push(process.get(&format!("/lookup?id={escaped}")).replace(&escaped, ""));
+        }
+        let view = "service=checkout&upstream=api.example.com\
+                    &from=2026-11-11T00:00:00Z&to=2026-11-12T00:00:00Z";
+        for page in ["/", "/triage", "/triage.json", "/triage.md", "/events", "/services/checkout"]
+        {
+            let answer = process.get(&format!("{page}?{view}"));
+            assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
+            pages.push(answer);
+        }
+        process.signal("TERM");
+        assert!(process.wait().success());
+    }
+    let mut kept = files(folder.path());
+    assert!(kept.iter().any(|(path, bytes)| path.ends_with(".db") && bytes.len() > 100_000));
+    assert!(kept.iter().any(|(path, bytes)| path.ends_with("log") && bytes.len() > 1_000));
+    kept.extend(pages.into_iter().map(|page| ("a page".to_owned(), page.into_bytes())));
+    let mut found = Vec::new();
+    for (place, bytes) in &kept {
+        let text = String::from_utf8_lossy(bytes).to_lowercase();
+        for secret in &secrets {
+            if text.contains(&secret.core.to_lowercase()) {
+                found.push(format!("{} in {place}", secret.name));
+            }
+        }
+    }
+    assert!(found.is_empty(), "{} leaks, such as\n{}", found.len(), found.join("\n"));
 }

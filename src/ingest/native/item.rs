@@ -270,6 +270,12 @@ fn status(raw: Option<&RawValue>) -> Result<Option<u16>, Fault> {
     }
 }
 
+/// Whether an address without a scheme is rather a secret. An e-mail address is a user at a host.
+fn is_bare_secret(text: &str) -> bool {
+    let (address, _) = upstream::without_query(text);
+    !address.contains("://") && redact::kind_of(address).is_some_and(|kind| kind != "email")
+}
+
 /// Response header fields that name the request, most specific first.
 const REQUEST_ID_HEADERS: [&str; 7] = [
     "x-request-id",
@@ -491,14 +497,13 @@ impl Reader<'_> {
         const EXPECTED: &str = "expected a host name such as \"api.example.com\"";
         let url = self.raw_text("url", slots.url, fields::clean)?;
         let host = self.raw_text("host", slots.host, fields::clean)?;
-        let mut found = [("url", url), ("host", host)].into_iter().filter_map(|(field, text)| {
-            let text = text?;
-            Some((field, text))
-        });
-        let (first, second) = (found.next(), found.next());
+        let sent = [("url", url), ("host", host)];
         let mut parts = Vec::with_capacity(2);
-        for (field, text) in [&first, &second].into_iter().flatten() {
+        for (field, text) in &sent {
+            let Some(text) = text else { continue };
             match upstream::parse(text) {
+                // A token with a slash in it is not to be told apart into host and path.
+                _ if is_bare_secret(text) => parts.push(upstream::Upstream::whole(text)),
                 Some(address) => parts.push(address),
                 None => return fault(field, format!("{EXPECTED}, got another text")),
             }

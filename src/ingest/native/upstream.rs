@@ -13,6 +13,13 @@ pub(super) struct Upstream<'a> {
     pub(super) had_user: bool,
 }
 
+impl<'a> Upstream<'a> {
+    /// A host and nothing else, unchecked.
+    pub(super) const fn whole(host: &'a str) -> Self {
+        Self { host, path: None, query: None, had_user: false }
+    }
+}
+
 /// Takes an address apart: `https://user:pass@api.example.com:443/v1/x?y`, or a part of it such as
 /// `api.example.com:443`. `None` where no host is in it.
 pub(super) fn parse(text: &str) -> Option<Upstream<'_>> {

@@ -3,6 +3,7 @@
 pub(crate) mod app;
 pub(crate) mod postgres;
 pub(crate) mod process;
+pub(crate) mod secrets;
 
 pub(crate) use app::{Answer, TestApp};
 pub(crate) use process::Process;
