@@ -167,6 +167,132 @@ fn plain(code: &str) -> String {
     tail.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect()
 }
 
+/// Parts of shared codes for each kind, as [`plain`] writes them, with the chance that the kind is
+/// right. The first list that fits wins, so the telling ones stand first.
+const CODE_PARTS: &[(LimitType, f64, &[&str])] = &[
+    (
+        LimitType::Security,
+        0.9,
+        &[
+            "abnormalusage",
+            "abusedetected",
+            "lockout",
+            "lockedout",
+            "captcha",
+            "botdetected",
+            "ipblocked",
+            "ipbanned",
+            "blocklist",
+            "blacklist",
+            "bruteforce",
+            "toomanyloginattempts",
+            "toomanyfailed",
+            "accountlocked",
+            "temporarilybanned",
+            "suspiciousactivity",
+        ],
+    ),
+    (
+        LimitType::Overload,
+        0.9,
+        &[
+            "temporaryreducedcapacity",
+            "overload",
+            "serverbusy",
+            "loadshed",
+            "shedding",
+            "insufficientcapacity",
+            "capacityexceeded",
+            "atcapacity",
+            "overcapacity",
+            "memorypressure",
+            "backpressure",
+            "queuefull",
+            "highdemand",
+        ],
+    ),
+    (
+        LimitType::Concurrency,
+        0.9,
+        &[
+            "concurren",
+            "inflight",
+            "toomanyconnections",
+            "connectionlimit",
+            "locktimeout",
+            "simultaneous",
+            "parallelrequests",
+            "toomanysessions",
+            "maxconnections",
+            "toomanyopen",
+            "activerequests",
+        ],
+    ),
+    (
+        LimitType::Quota,
+        0.9,
+        &[
+            "insufficientquota",
+            "quotaexceeded",
+            "quotaexhausted",
+            "quotaexceed",
+            "overquota",
+            "dailylimit",
+            "daylimit",
+            "dailyrequest",
+            "perday",
+            "monthlylimit",
+            "monthly",
+            "weeklylimit",
+            "usagelimit",
+            "usagecap",
+            "capexceeded",
+            "spendlimit",
+            "spendinglimit",
+            "creditlimit",
+            "creditbalance",
+            "planlimit",
+            "subscriptionlimit",
+            "billinghardlimit",
+            "outofcredits",
+            "creditsexhausted",
+            "insufficientcredit",
+            "notenoughcredit",
+            "insufficientbalance",
+            "budgetexceeded",
+            "trialexpired",
+            "freetierlimit",
+        ],
+    ),
+    (LimitType::Quota, 0.8, &["quota"]),
+    (
+        LimitType::Rate,
+        0.9,
+        &[
+            "ratelimit",
+            "ratelimited",
+            "toomanyrequests",
+            "toomanycalls",
+            "throttl",
+            "slowdown",
+            "requestratetoolarge",
+            "rateexceeded",
+            "requestlimit",
+            "requeststoofrequent",
+            "floodwait",
+            "perminute",
+            "persecond",
+            "enhanceyourcalm",
+        ],
+    ),
+    (LimitType::Rate, 0.7, &["resourceexhausted"]),
+];
+
+/// Chance that a status phrase in the body is right: it says no more than the status.
+const PHRASE_CHANCE: f64 = 0.62;
+/// Chance at most for a code that is written as a sentence.
+const SENTENCE_CHANCE: f64 = 0.7;
+
 /// What a shared code says, with the chance that it is right.
 /// `strict` is for statuses that carry limits only now and then: there a code must name one.
 pub(crate) fn kind_of_code(code: &str, strict: bool) -> Option<(LimitType, f64)> {
@@ -174,82 +300,23 @@ pub(crate) fn kind_of_code(code: &str, strict: bool) -> Option<(LimitType, f64)>
         return None;
     }
     let word = plain(code);
-    let has = |parts: &[&str]| parts.iter().any(|part| word.contains(part));
-    if has(&[
-        "abnormalusage",
-        "abusedetected",
-        "lockout",
-        "lockedout",
-        "captcha",
-        "botdetected",
-        "ipblocked",
-        "ipbanned",
-        "blocklist",
-        "blacklist",
-    ]) {
-        return Some((LimitType::Security, 0.9));
+    if word == "toomanyrequests" {
+        return Some((LimitType::Rate, PHRASE_CHANCE));
     }
-    if has(&[
-        "temporaryreducedcapacity",
-        "overload",
-        "serverbusy",
-        "loadshed",
-        "shedding",
-        "insufficientcapacity",
-        "capacityexceeded",
-        "atcapacity",
-        "memorypressure",
-    ]) || !strict && (word == "memory" || word == "cpu")
-    {
+    if !strict && (word == "memory" || word == "cpu") {
         return Some((LimitType::Overload, 0.9));
     }
-    if has(&[
-        "concurren",
-        "inflight",
-        "toomanyconnections",
-        "connectionlimit",
-        "locktimeout",
-        "simultaneous",
-        "parallelrequests",
-    ]) {
-        return Some((LimitType::Concurrency, 0.9));
-    }
-    if has(&[
-        "insufficientquota",
-        "quotaexceeded",
-        "quotaexhausted",
-        "quotaexceed",
-        "overquota",
-        "dailylimit",
-        "daylimit",
-        "monthlylimit",
-        "weeklylimit",
-        "usagelimit",
-        "spendlimit",
-        "creditlimit",
-        "creditbalance",
-        "planlimit",
-        "billinghardlimit",
-        "requestlimitexceeded24",
-        "outofcredits",
-    ]) {
-        return Some((LimitType::Quota, 0.9));
-    }
-    if has(&[
-        "ratelimit",
-        "ratelimited",
-        "toomanyrequests",
-        "throttl",
-        "slowdown",
-        "requestratetoolarge",
-        "rateexceeded",
-        "requestlimit",
-        "requeststoofrequent",
-    ]) || !strict && word.contains("limitexceeded")
-    {
-        return Some((LimitType::Rate, 0.9));
-    }
-    None
+    let found = CODE_PARTS
+        .iter()
+        .find(|(_, _, parts)| parts.iter().any(|part| word.contains(part)))
+        .map(|(kind, chance, _)| (*kind, *chance));
+    let vague = || {
+        let is_limit = word.contains("limitexceeded") || word.contains("limitreached");
+        (!strict && is_limit).then_some((LimitType::Rate, 0.8))
+    };
+    let (kind, chance) = found.or_else(vague)?;
+    let is_sentence = code.trim().contains(char::is_whitespace);
+    Some((kind, if is_sentence { chance.min(SENTENCE_CHANCE) } else { chance }))
 }
 
 /// Seconds in a day.

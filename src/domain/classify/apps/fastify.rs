@@ -31,8 +31,9 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             "an error object with statusCode, error, message",
         )
         .group("fastify-body");
-        sheet.add(if facts.status == 429 {
-            claim.limit(LimitType::Rate, 0.75).unit(LimitUnit::Requests)
+        // Without its fields the object is that of any error of the framework.
+        sheet.add(if facts.status == 429 && has_limit_fields(facts) {
+            claim.limit(LimitType::Rate, 0.7).unit(LimitUnit::Requests)
         } else {
             claim
         });

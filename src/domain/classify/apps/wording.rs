@@ -5,14 +5,21 @@ use crate::domain::classify::LimitType;
 use crate::domain::classify::claim::{Claim, Rule, Sheet, Signature};
 use crate::domain::classify::facts::Facts;
 use crate::domain::classify::limits::is_limit_status;
+use crate::domain::headers::{self, FieldKind, FieldUnit};
+use crate::domain::time::{DAY_MS, HOUR_MS};
 
 const SECTION: &str = "https://www.rfc-editor.org/rfc/rfc6585#section-4";
 static WO_1: Rule = Rule::new("WO-1", SECTION);
 static WO_2: Rule = Rule::new("WO-2", SECTION);
 static WO_3: Rule = Rule::new("WO-3", "https://www.rfc-editor.org/rfc/rfc9110#section-15.5.4");
 
+static WO_4: Rule = Rule::new("WO-4", SECTION);
+static WO_5: Rule = Rule::new("WO-5", SECTION);
+static WO_6: Rule =
+    Rule::new("WO-6", "https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/");
+
 pub(crate) static SIGNATURE: Signature =
-    Signature { id: "wording", rules: &[&WO_1, &WO_2, &WO_3], look };
+    Signature { id: "wording", rules: &[&WO_1, &WO_2, &WO_3, &WO_4, &WO_5, &WO_6], look };
 
 /// Chance that a sentence names the right kind; below what a code gives, above a bare 429.
 const CHANCE: f64 = 0.65;
@@ -133,6 +140,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let seen = "the request went to a page for a captcha or challenge";
         sheet.add(Claim::of_limit(&WO_3, LimitType::Security, 0.75, seen));
     }
+    if is_limit_status(facts.status) {
+        far_reset(facts, sheet);
+        window_in_body(facts, sheet);
+    }
     if facts.body.is_empty() {
         return;
     }
@@ -150,4 +161,83 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let kind = if phrase.contains("quota") { LimitType::Quota } else { LimitType::Rate };
         sheet.add(Claim::of_limit(&WO_2, kind, 0.6, format!("the body says {phrase:?}")));
     }
+}
+
+/// Two hours: longer than any window of an hour, however it is measured.
+const FAR_MS: i64 = 2 * HOUR_MS;
+
+/// A spent allowance that is renewed only in hours or days, where no shorter wait is asked for.
+fn far_reset(facts: &Facts<'_>, sheet: &mut Sheet) {
+    let may_have_reset = facts
+        .response
+        .headers
+        .iter()
+        .any(|(name, _)| name.contains("reset") && name.contains("limit"));
+    if !may_have_reset || facts.has("retry-after") {
+        return;
+    }
+    let host = Some(facts.host()).filter(|host| !host.is_empty());
+    let fields = headers::read(&facts.response.headers, host, facts.response.observed_at);
+    let far = fields.iter().find(|field| {
+        field.kind == FieldKind::Reset
+            && field.unit != FieldUnit::Unknown
+            && field.reset_in.is_some_and(|wait| wait.0 > FAR_MS && wait.0 < 400 * DAY_MS)
+    });
+    let is_spent = fields.iter().any(|f| f.kind == FieldKind::Remaining && f.value == Some(0.0));
+    if let Some(field) = far.filter(|_| is_spent) {
+        let seen = format!("{}: {} lies hours ahead", field.header, field.raw);
+        sheet.add(Claim::of_limit(&WO_6, LimitType::Quota, 0.75, seen));
+    }
+}
+
+/// Fields of a body that name the window or the wait.
+fn window_in_body(facts: &Facts<'_>, sheet: &mut Sheet) {
+    const WINDOWS: [&str; 9] = [
+        "window",
+        "period",
+        "interval",
+        "timeframe",
+        "limit_type",
+        "limittype",
+        "limit_period",
+        "scope",
+        "granularity",
+    ];
+    for field in facts.json().take(40) {
+        let key = field.key.to_ascii_lowercase();
+        if field.is_text && WINDOWS.contains(&key.as_str()) {
+            let kind = match field.value.to_ascii_lowercase().as_str() {
+                "day" | "daily" | "1d" | "24h" | "per_day" | "month" | "monthly" | "week"
+                | "weekly" | "year" => LimitType::Quota,
+                "second" | "minute" | "hour" | "1s" | "1m" | "60s" | "1h" | "per_minute"
+                | "per_second" | "hourly" => LimitType::Rate,
+                "concurrent" | "concurrency" => LimitType::Concurrency,
+                _ => continue,
+            };
+            let seen = format!("the body says {key}: {}", field.value);
+            sheet.add(Claim::of_limit(&WO_4, kind, 0.8, seen));
+        } else if !field.is_text && is_wait_in_seconds(&key) {
+            // Above a month it is a moment or milliseconds.
+            let wait = field.value.parse::<f64>().unwrap_or_default();
+            if (7200.0..2_700_000.0).contains(&wait) && !facts.has("retry-after") {
+                let seen = format!("the body says {key}: {}", field.value);
+                sheet.add(Claim::of_limit(&WO_5, LimitType::Quota, 0.7, seen));
+            }
+        }
+    }
+}
+
+fn is_wait_in_seconds(key: &str) -> bool {
+    matches!(
+        key,
+        "retry_after"
+            | "retryafter"
+            | "retry_after_seconds"
+            | "retryafterseconds"
+            | "retry_in"
+            | "seconds_to_wait"
+            | "wait_seconds"
+            | "reset_in"
+            | "resetin"
+    )
 }

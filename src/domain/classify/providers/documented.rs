@@ -114,7 +114,7 @@ providers! {
     DOCKER "DO-20" "docker-hub" ["registry-1.docker.io", "hub.docker.com", "auth.docker.io"]
         "https://docs.docker.com/docker-hub/usage/"
         marks ["docker-ratelimit-source"]
-        codes [quota("TOOMANYREQUESTS")];
+        codes [rate("TOOMANYREQUESTS")];
     LINKEDIN "DO-21" "linkedin" ["api.linkedin.com"]
         "https://learn.microsoft.com/linkedin/shared/api-guide/concepts/rate-limits"
         marks ["x-li-uuid"]
