@@ -4,6 +4,7 @@
 
 mod api;
 mod cli;
+mod cli_classify;
 mod gateways;
 mod intake;
 mod layering;

@@ -1,10 +1,12 @@
 //! One verdict for the reader outside: JSON ([`Answer`]) and text ([`text`]).
 
 pub mod advice;
+pub mod limit_field;
 pub mod text;
 
 use crate::domain::classify::{Responder, Verdict};
 use crate::domain::response::Response;
+use limit_field::LimitFieldView;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -25,6 +27,9 @@ pub struct Answer<'a> {
     /// The verdict's own fields.
     #[serde(flatten)]
     pub verdict: &'a Verdict,
+    /// What the rate-limit fields say; `Retry-After` is in the verdict.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub limit_fields: Vec<LimitFieldView>,
     /// What was guessed or cut while reading.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub problems: &'a [String],
@@ -35,13 +40,14 @@ pub struct Answer<'a> {
 
 impl<'a> Answer<'a> {
     /// The answer for one response.
-    pub const fn new(id: Value, response: &Response, verdict: &'a Verdict) -> Self {
+    pub fn new(id: Value, response: &Response, verdict: &'a Verdict) -> Self {
         Self {
             id,
             index: None,
             url: None,
             status: response.status,
             verdict,
+            limit_fields: limit_field::views(response),
             problems: &[],
             ignored: &[],
         }

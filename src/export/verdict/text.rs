@@ -2,6 +2,7 @@
 //! then what to do. No colours, fewer than 100 columns, control characters shown as escapes.
 
 use super::advice::{advice, number};
+use super::limit_field;
 use super::product;
 use crate::domain::classify::{Evidence, LimitType, LimitUnit, Responder, Tri, Verdict};
 use crate::domain::response::Response;
@@ -24,6 +25,11 @@ pub fn render(response: &Response, verdict: &Verdict, problems: &[String]) -> St
         }
     });
     page.section("Wait", |page| waits(response, verdict, page));
+    page.section("Limit fields", |page| {
+        for field in limit_field::views(response) {
+            page.item(&field.line());
+        }
+    });
     let advice = advice(response, verdict);
     page.section("What to do next", |page| page.items(&advice.next));
     page.section("What not to touch", |page| page.items(&advice.leave));
