@@ -97,9 +97,11 @@ impl<'a> Facts<'a> {
         self.has(name) && self.response.headers.all(name).any(|v| contains_ci(v, part))
     }
 
-    /// The first header whose name starts with `prefix` (lower case).
+    /// The header whose name starts with `prefix` (lower case) and comes first in the alphabet, so
+    /// that the order in which fields were sent changes nothing.
     pub(crate) fn first_with_prefix(&self, prefix: &str) -> Option<(&'a str, &'a str)> {
-        self.response.headers.iter().find(|(name, _)| name.starts_with(prefix))
+        let all = self.response.headers.iter().filter(|(name, _)| name.starts_with(prefix));
+        all.min_by_key(|(name, _)| *name)
     }
 
     /// Whether this header was surely not sent: it is not here and the capture holds every field.

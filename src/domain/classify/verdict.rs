@@ -227,3 +227,324 @@ fn provider(facts: &Facts<'_>, sheet: &Sheet) -> Option<String> {
         .and_then(|c| c.provider.map(ToOwned::to_owned))
         .or_else(|| facts.response.provider.clone())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::classify::{Layer, Weight};
+    use crate::domain::response::HeaderFields;
+    use proptest::prelude::*;
+
+    fn response(status: u16, fields: &[(&str, &str)], body: &str) -> Response {
+        Response {
+            status: Some(status),
+            headers: fields.iter().copied().collect(),
+            headers_complete: true,
+            body: Some(body.to_owned()),
+            body_complete: true,
+            ..Response::default()
+        }
+    }
+
+    #[test]
+    fn worked_vectors_of_the_reference_hold() {
+        let cf = ("server", "cloudflare");
+        let ray = ("cf-ray", "8aa0b1c2d3e4f567-FRA");
+        let json = ("content-type", "application/json");
+        let own = r#"{"error":{"kind":"busy"},"trace":"0a1b"}"#;
+        type Vector<'a> = (u16, &'a [(&'a str, &'a str)], &'a str, Responder, LimitType, Tri);
+        let table: &[Vector<'_>] = &[
+            (
+                429,
+                &[cf, ray, ("cf-cache-status", "DYNAMIC"), ("server-timing", "cfOrigin;dur=149")],
+                own,
+                Responder::Origin,
+                LimitType::Rate,
+                Tri::Yes,
+            ),
+            (
+                429,
+                &[cf, ray, ("retry-after", "30")],
+                "error code: 1015",
+                Responder::Cloudflare,
+                LimitType::Rate,
+                Tri::No,
+            ),
+            (
+                429,
+                &[cf, ("cf-mitigated", "challenge")],
+                "<html>",
+                Responder::Cloudflare,
+                LimitType::Security,
+                Tri::No,
+            ),
+            (
+                429,
+                &[cf, ray, ("cf-cache-status", "HIT"), ("age", "21909"), ("retry-after", "60")],
+                own,
+                Responder::Cloudflare,
+                LimitType::Cached,
+                Tri::No,
+            ),
+            (
+                429,
+                &[
+                    json,
+                    ("x-amzn-requestid", "0f0e0d0c"),
+                    ("x-amz-apigw-id", "Abc="),
+                    ("x-amzn-errortype", "LimitExceededException"),
+                ],
+                r#"{"message":"Limit Exceeded"}"#,
+                Responder::AwsApiGateway,
+                LimitType::Quota,
+                Tri::No,
+            ),
+            (
+                429,
+                &[json, ("x-amzn-requestid", "0f0e0d0c"), ("x-amz-apigw-id", "Abc=")],
+                own,
+                Responder::Origin,
+                LimitType::Rate,
+                Tri::Yes,
+            ),
+            (
+                429,
+                &[("server", "envoy"), ("x-envoy-upstream-service-time", "1")],
+                "local_rate_limited",
+                Responder::Envoy,
+                LimitType::Rate,
+                Tri::No,
+            ),
+            (
+                503,
+                &[cf, ray, ("cf-cache-status", "DYNAMIC"), ("content-type", "text/html")],
+                "<html>\n<head><title>503 Service Temporarily Unavailable</title></head>\n<body>\n\
+                 <center><h1>503</h1></center>\n<hr><center>nginx/1.22.1</center>\n</body></html>",
+                Responder::Nginx,
+                LimitType::Unknown,
+                Tri::No,
+            ),
+        ];
+        for (status, fields, body, who, limit, reached) in table {
+            let verdict = classify(&response(*status, fields, body));
+            assert_eq!(verdict.returned_by, *who, "{fields:?} {verdict:?}");
+            assert_eq!(verdict.limit_type, *limit, "{fields:?}");
+            assert_eq!(verdict.reached_origin, *reached, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_wait_is_what_was_left_when_a_stored_refusal_arrived() {
+        let verdict = classify(&response(
+            429,
+            &[
+                ("cf-cache-status", "HIT"),
+                ("server", "cloudflare"),
+                ("age", "90"),
+                ("retry-after", "60"),
+            ],
+            "",
+        ));
+        assert_eq!(verdict.retry_after_seconds, Some(60.0));
+        assert_eq!(verdict.retry_after_remaining_seconds, Some(0.0));
+    }
+
+    #[test]
+    fn presence_on_the_path_is_no_proof() {
+        for field in [
+            ("server", "cloudflare"),
+            ("server", "nginx"),
+            ("server", "envoy"),
+            ("x-cache", "Error from cloudfront"),
+            ("x-amzn-requestid", "0f0e0d0c"),
+            ("x-azure-ref", "0abc"),
+            ("x-vercel-id", "fra1::0abc"),
+            ("via", "1.1 google"),
+        ] {
+            let mut part = response(429, &[field, ("date", "Wed, 11 Nov 2026 07:29:00 GMT")], "");
+            part.headers_complete = false;
+            let verdict = classify(&part);
+            assert!(verdict.confidence < 0.8, "{field:?}: {verdict:?}");
+        }
+    }
+
+    #[test]
+    fn a_response_without_status_is_judged_unknown() {
+        let verdict = classify(&Response::default());
+        assert_eq!(verdict.returned_by, Responder::Unknown);
+        assert!(!verdict.limited);
+    }
+
+    #[test]
+    fn a_clients_claim_adds_to_what_is_seen_and_brings_nobody_into_play() {
+        let mut claimed = response(429, &[("server", "Caddy")], "{\"a\":1,\"b\":2}");
+        claimed.claimed_layer = Some(Layer::Edge);
+        let verdict = classify(&claimed);
+        assert!(verdict.evidence.iter().all(|e| e.rule != "CL-1"), "{verdict:?}");
+        claimed.claimed_layer = Some(Layer::Proxy);
+        let verdict = classify(&claimed);
+        let all = verdict.evidence.iter().chain(&verdict.against);
+        assert!(all.map(|e| e.rule.as_str()).any(|rule| rule == "CL-1"), "{verdict:?}");
+    }
+
+    const NAMES: [&str; 34] = [
+        "server",
+        "via",
+        "date",
+        "age",
+        "x-cache",
+        "x-served-by",
+        "content-type",
+        "content-length",
+        "cache-control",
+        "retry-after",
+        "x-ratelimit-limit",
+        "x-ratelimit-remaining",
+        "x-ratelimit-reset",
+        "ratelimit",
+        "ratelimit-policy",
+        "cf-ray",
+        "cf-cache-status",
+        "cf-mitigated",
+        "server-timing",
+        "x-amz-apigw-id",
+        "x-amzn-errortype",
+        "x-amzn-requestid",
+        "x-envoy-ratelimited",
+        "x-envoy-upstream-service-time",
+        "x-kong-response-latency",
+        "x-kong-upstream-latency",
+        "x-varnish",
+        "x-azure-ref",
+        "x-retry-in",
+        "x-squid-error",
+        "x-ratelimit-burst-capacity",
+        "x-powered-by",
+        "grpc-message",
+        "stripe-rate-limited-reason",
+    ];
+    const VALUES: [&str; 30] = [
+        "",
+        "0",
+        "1",
+        "60",
+        "cloudflare",
+        "nginx/1.24.0",
+        "envoy",
+        "Varnish",
+        "Caddy",
+        "Apache/2.4.62",
+        "awselb/2.0",
+        "application/json",
+        "text/html",
+        "text/plain",
+        "text/html; charset=iso-8859-1",
+        "HIT",
+        "MISS",
+        "DYNAMIC",
+        "challenge",
+        "true",
+        "TooManyRequestsException",
+        "1.1 varnish (Varnish/7.1)",
+        "1.1 google",
+        "1 2",
+        "no-cache",
+        "http/1.1 a (ApacheTrafficServer/9.2.9 [uSc s f p eN:t c  p s ])",
+        "é\u{202e}日本",
+        "cfOrigin;dur=12",
+        "565.087221ms",
+        "global-rate",
+    ];
+    const BODIES: [&str; 14] = [
+        "",
+        "local_rate_limited",
+        "error code: 1015",
+        "{\"message\":\"Too Many Requests\"}",
+        "{\"error\":\"rate_limited\"",
+        "[1,2,{\"code\":\"quota_exceeded\"}]",
+        "Too Many Requests",
+        "<hr><center>nginx</center> and a tail that makes it long enough to be looked at here",
+        "upstream connect error or disconnect/reset before headers. reset reason: overflow",
+        "{\"fault\":{\"detail\":{\"errorcode\":\"policies.ratelimit.QuotaViolation\"}}}",
+        "{ \"statusCode\": 429, \"message\": \"Rate limit is exceeded. Try again in 9 seconds.\" }",
+        "<h3>Guru Meditation:</h3><p>XID: 7</p>",
+        "\u{0}\u{fffd}{\"",
+        "<address>é Server at x Port 1</address>",
+    ];
+
+    fn any_response() -> impl Strategy<Value = Response> {
+        let field = (prop::sample::select(&NAMES[..]), prop::sample::select(&VALUES[..]));
+        let status = prop::option::of(prop::sample::select(
+            &[100_u16, 200, 302, 400, 403, 404, 420, 429, 500, 502, 503, 504, 509, 520, 529, 999][..],
+        ));
+        (
+            status,
+            prop::collection::vec(field, 0..9),
+            prop::sample::select(&BODIES[..]),
+            any::<bool>(),
+            any::<bool>(),
+        )
+            .prop_map(|(status, fields, body, headers_complete, body_complete)| {
+                let mut headers = HeaderFields::new();
+                for (name, value) in fields {
+                    if !headers.has(name) {
+                        headers.push(name, value);
+                    }
+                }
+                Response {
+                    status,
+                    headers,
+                    headers_complete,
+                    body: (!body.is_empty()).then(|| body.to_owned()),
+                    body_complete,
+                    ..Response::default()
+                }
+            })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_verdict_keeps_its_promises(response in any_response()) {
+            let verdict = classify(&response);
+            let confidence = verdict.confidence;
+            prop_assert!((0.0..=1.0).contains(&confidence));
+            prop_assert!(!(0.79 < confidence && confidence < 0.90), "{confidence}");
+            prop_assert_eq!(verdict.layer, verdict.returned_by.layer());
+            let strongest = verdict.evidence.iter().map(|e| e.weight).min();
+            match verdict.outcome {
+                Certainty::Certain => prop_assert_eq!(strongest, Some(Weight::Proof)),
+                Certainty::Confident => {
+                    prop_assert!(matches!(strongest, Some(Weight::Proof | Weight::Strong)));
+                }
+                Certainty::Likely => prop_assert!((0.5..=0.79).contains(&confidence)),
+                Certainty::Unknown => {
+                    prop_assert_eq!(verdict.returned_by, Responder::Unknown);
+                    prop_assert!(confidence < 0.5);
+                }
+            }
+            prop_assert!((0.0..=1.0).contains(&verdict.limit_type_confidence));
+            prop_assert!(response.status != Some(429) || verdict.limited);
+            prop_assert!(verdict.limited || verdict.limit_type == LimitType::Unknown);
+            let summary = summary(&response, &verdict);
+            prop_assert_eq!(summary.returned_by, verdict.returned_by);
+        }
+
+        #[test]
+        fn the_order_of_header_fields_changes_nothing(response in any_response()) {
+            let mut turned = response.clone();
+            let mut fields: Vec<(String, String)> =
+                response.headers.iter().map(|(n, v)| (n.to_owned(), v.to_owned())).collect();
+            fields.reverse();
+            turned.headers = fields.into_iter().collect();
+            prop_assert_eq!(classify(&turned), classify(&response));
+        }
+
+        #[test]
+        fn no_text_makes_it_panic(name in "[a-z-]{1,20}", value in "\\PC{0,60}", body in "\\PC{0,200}") {
+            let text = response(429, &[(&name, &value), ("server", &value)], &body);
+            prop_assert!(classify(&text).limited);
+        }
+    }
+}
