@@ -3,6 +3,7 @@
 use super::lists::{identity, order};
 use super::reader::{Arg, Reader};
 use super::{Store, StoreError, sql};
+use crate::domain::checklist::operations::{MAX_RECORDS, joined_attempts};
 use crate::domain::checklist::{Comparison, Facts};
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Mark, StoredEvent, View};
@@ -13,8 +14,6 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 pub const MAX_ATTEMPTS: usize = 20_000;
 /// Most stretches that a window is divided into.
 pub const MAX_BUCKETS: i64 = 240;
-/// Most attempts whose observations are looked for.
-const MAX_JOINED: usize = 2_000;
 /// Ids looked for in one statement.
 const IDS_AT_ONCE: usize = 500;
 /// Longest stretch on each side of a marked change.
@@ -215,29 +214,27 @@ fn in_list(column: &str, values: &[String], args: &mut Vec<Arg>) -> String {
 }
 
 /// What gateways and origins saw of these attempts: those with the same request, ray or trace id.
-/// Limited attempts are looked for first.
+/// Which ones are looked for is [`joined_attempts`]'s to say, so that the steps know what was not.
 async fn joined(
     reader: &mut Reader,
     attempts: &[StoredEvent],
 ) -> Result<Vec<StoredEvent>, StoreError> {
-    let mut chosen: Vec<&StoredEvent> = attempts.iter().collect();
-    chosen.sort_by_key(|s| (!s.verdict.limited, std::cmp::Reverse(s.event.occurred_at)));
-    chosen.truncate(MAX_JOINED);
+    let chosen = joined_attempts(attempts);
     let mut found: BTreeMap<(UnixMillis, String), StoredEvent> = BTreeMap::new();
-    type Read = fn(&StoredEvent) -> &Option<String>;
+    type Read = fn(&StoredEvent) -> Vec<String>;
     let columns: [(&str, Read); 3] = [
-        ("e.request_id", |s| &s.event.request_id),
-        ("e.ray_id", |s| &s.event.ray_id),
-        ("e.trace_id", |s| &s.event.trace_id),
+        ("e.request_id", |s| s.event.request_id.iter().cloned().collect()),
+        ("e.ray_id", |s| ray_forms(s.event.ray_id.as_deref())),
+        ("e.trace_id", |s| s.event.trace_id.iter().cloned().collect()),
     ];
     for (column, read) in columns {
-        let ids: BTreeSet<String> = chosen.iter().filter_map(|s| read(s).clone()).collect();
+        let ids: BTreeSet<String> = chosen.iter().flat_map(|s| read(s)).collect();
         let ids: Vec<String> = ids.into_iter().collect();
         for part in ids.chunks(IDS_AT_ONCE) {
             let mut args = Vec::new();
             let condition = format!(
                 "WHERE {} AND e.class_id IN (SELECT id FROM classes WHERE vantage <> 'client') \
-                 LIMIT {MAX_JOINED}",
+                 LIMIT {MAX_RECORDS}",
                 in_list(column, part, &mut args)
             );
             for stored in reader.events(&condition, &args).await? {
@@ -247,6 +244,17 @@ async fn joined(
         }
     }
     Ok(found.into_values().collect())
+}
+
+/// A ray id as the response has it and as logs do: without the data centre behind the dash.
+fn ray_forms(ray: Option<&str>) -> Vec<String> {
+    let Some(ray) = ray else { return Vec::new() };
+    let hex = ray.split('-').next().unwrap_or(ray);
+    let mut forms = vec![ray.to_owned()];
+    if hex != ray && !hex.is_empty() {
+        forms.push(hex.to_owned());
+    }
+    forms
 }
 
 /// 95th percentile of the durations of a view by nearest rank, weighted by `count`.

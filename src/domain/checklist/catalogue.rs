@@ -88,6 +88,7 @@ pub const ALL: &[Known] = &[
         "Retries after the promised time, and how many were refused.",
     ),
     known(Step::Time, "wait-unit-suspect", "Waits a thousand times too short or too long."),
+    known(Step::Time, "retry-after-misread", "Waits that a careless parser makes of Retry-After."),
     known(Step::Time, "retry-after-missing", "Refusals without Retry-After."),
     known(
         Step::Time,

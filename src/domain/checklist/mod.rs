@@ -258,10 +258,9 @@ fn basis(analysis: &Analysis<'_>) -> String {
         words::count(totals.limited)
     );
     if !analysis.facts.attempts_complete {
-        text.push_str(&format!(
-            "; one by one on {} of them, limited ones, retries and failures first",
-            words::count(analysis.held())
-        ));
+        text.push_str("; one by one on ");
+        text.push_str(&words::count(analysis.held()));
+        text.push_str(" of them, limited ones, retries and failures first");
     }
     text.push('.');
     text

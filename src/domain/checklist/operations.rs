@@ -106,7 +106,8 @@ impl<'a> Analysis<'a> {
 
     /// The same facts with only the operations that a layer re-sent at least once, for the report
     /// card by retry layer.
-    pub fn of_layer(&self, layer: RetryLayer) -> Analysis<'a> {
+    #[must_use]
+    pub fn of_layer(&self, layer: RetryLayer) -> Self {
         let of = |a: &StoredEvent| a.event.retry_layer == Some(layer);
         let operations: Vec<Operation<'a>> = self
             .operations
@@ -129,7 +130,7 @@ impl<'a> Analysis<'a> {
         for attempt in &attempts {
             totals.add(&Counts::of(&attempt.event, &attempt.verdict));
         }
-        Analysis {
+        Self {
             facts: self.facts,
             attempts,
             operations,
@@ -207,7 +208,7 @@ impl<'a> Operation<'a> {
     /// `[(sdk, 3), (app, 4)]`.
     pub fn layer_factors(&self) -> Vec<(RetryLayer, i64)> {
         let resends = self.resends();
-        let mut layers: Vec<RetryLayer> = resends.iter().copied().collect();
+        let mut layers: Vec<RetryLayer> = resends.clone();
         layers.sort_by_key(|layer| depth(*layer));
         layers.dedup();
         layers
@@ -367,12 +368,18 @@ impl Rows {
     }
 }
 
+impl<'a> Extend<&'a StoredEvent> for Rows {
+    fn extend<T: IntoIterator<Item = &'a StoredEvent>>(&mut self, attempts: T) {
+        for attempt in attempts {
+            self.push(attempt);
+        }
+    }
+}
+
 impl<'a> FromIterator<&'a StoredEvent> for Rows {
     fn from_iter<T: IntoIterator<Item = &'a StoredEvent>>(attempts: T) -> Self {
         let mut rows = Self::default();
-        for attempt in attempts {
-            rows.push(attempt);
-        }
+        rows.extend(attempts);
         rows
     }
 }
@@ -387,6 +394,32 @@ pub fn tally<K: Ord>(items: impl IntoIterator<Item = (K, i64)>) -> Vec<(K, i64)>
     let mut sums: Vec<(K, i64)> = sums.into_iter().collect();
     sums.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     sums
+}
+
+/// Most limited attempts, and most others, for which records of gateways and origins are looked up.
+const JOINED: (usize, usize) = (1_500, 500);
+/// Most records that one look-up returns; as many or more may mean that some are missing.
+pub const MAX_RECORDS: usize = 2_000;
+
+/// The attempts for which records are looked up by id: the newest limited ones and, since absence
+/// means something only in a record that holds what was served, the newest served ones. Only these
+/// can be said to be seen or not.
+pub fn joined_attempts<'a>(
+    attempts: impl IntoIterator<Item = &'a StoredEvent>,
+) -> Vec<&'a StoredEvent> {
+    let has_id = |a: &StoredEvent| {
+        a.event.request_id.is_some() || a.event.ray_id.is_some() || a.event.trace_id.is_some()
+    };
+    let (mut limited, mut served): (Vec<_>, Vec<_>) = attempts
+        .into_iter()
+        .filter(|a| a.verdict.limited || (is_served(a) && has_id(a)))
+        .partition(|a| a.verdict.limited);
+    for (list, most) in [(&mut limited, JOINED.0), (&mut served, JOINED.1)] {
+        list.sort_by(|a, b| order(b).cmp(&order(a)));
+        list.truncate(most);
+    }
+    limited.extend(served);
+    limited
 }
 
 /// Which services and retry layers attempts come from, most frequent first: `checkout (sdk) 12`.

@@ -127,7 +127,7 @@ fn spacing_word(ms: f64) -> String {
 
 /// Seconds up to an hour, since people compare them with windows.
 fn total_word(ms: i64) -> String {
-    if ms < 3_600_000 && ms >= 1_000 {
+    if (1_000..3_600_000).contains(&ms) {
         let seconds = format!("{} s", count(whole(real(ms) / 1_000.0)));
         if ms < MINUTE_MS { seconds } else { format!("{seconds} ({})", span(ms)) }
     } else {

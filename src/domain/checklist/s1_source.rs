@@ -1,7 +1,7 @@
 //! Step 1: who returned it. From the verdicts; then proof by identity: did a gateway or the origin
 //! record the same request, ray or trace id? Never by time.
 
-use super::operations::{Analysis, Rows, is_served, tally, weight};
+use super::operations::{Analysis, MAX_RECORDS, Rows, is_served, joined_attempts, tally, weight};
 use super::words::{count, list, many, name, share, verb};
 use super::{Answer, AnswerState, Finding, NextAction, SHARE_FLOOR, Step, Table};
 use crate::domain::classify::{Certainty, CollectNext, Layer, LimitType, Responder, Tri, classify};
@@ -339,7 +339,7 @@ struct Seen {
     without_id: i64,
     /// Served attempts with an id, and how many of them it holds.
     served: i64,
-    served_seen: i64,
+    served_held: i64,
 }
 
 #[derive(Debug)]
@@ -353,10 +353,17 @@ struct Proof {
 impl Proof {
     fn new(a: &Analysis<'_>) -> Self {
         let index = Index::new(a);
+        let mut looked_up = joined_attempts(a.attempts.iter().copied());
+        looked_up.reverse();
+        // A look-up that was cut may have left out the very record that is missing.
+        let is_cut = a.observations.len() >= MAX_RECORDS;
         let look = |vantage: Vantage| {
             let mut seen = Seen::default();
-            for attempt in &a.attempts {
-                let found = index.find(attempt, vantage);
+            for attempt in &looked_up {
+                let found = match index.find(attempt, vantage) {
+                    Found::NotSeen if is_cut => continue,
+                    found => found,
+                };
                 match (attempt.verdict.limited, found) {
                     (true, Found::Seen(record)) => {
                         seen.limited.push(attempt);
@@ -368,7 +375,7 @@ impl Proof {
                     (true, Found::NoId) => seen.without_id += weight(attempt),
                     (false, Found::Seen(_)) if is_served(attempt) => {
                         seen.served += weight(attempt);
-                        seen.served_seen += weight(attempt);
+                        seen.served_held += weight(attempt);
                     }
                     (false, Found::NotSeen) if is_served(attempt) => seen.served += weight(attempt),
                     (false, _) => {}
@@ -411,7 +418,7 @@ impl Proof {
             );
         }
         if !seen.missing.is_empty() && self.has_origin {
-            let coverage = Ratio::new(seen.served_seen, seen.served);
+            let coverage = Ratio::new(seen.served_held, seen.served);
             let complete =
                 seen.served >= SHARE_FLOOR && coverage.share().is_some_and(|p| p >= COMPLETE_FROM);
             answer.findings.push(if complete {
@@ -420,12 +427,12 @@ impl Proof {
                     format!(
                         "The origin's record holds {} of the served attempts and not {} of the \
                          refused ones: they were refused in front of it.",
-                        share(seen.served_seen, seen.served),
+                        share(seen.served_held, seen.served),
                         count(seen.missing.total)
                     ),
                 )
                 .number("Served attempts with an id", count(seen.served))
-                .number("Of these in the origin's record", count(seen.served_seen))
+                .number("Of these in the origin's record", count(seen.served_held))
                 .rows(seen.missing.clone())
             } else {
                 Finding::note(
@@ -435,7 +442,7 @@ impl Proof {
                          attempts by id: absence proves nothing yet.",
                         many(seen.missing.total, "refusal"),
                         verb(seen.missing.total, "is", "are"),
-                        count(seen.served_seen),
+                        count(seen.served_held),
                         count(seen.served)
                     ),
                 )
@@ -489,7 +496,7 @@ impl Proof {
                 if has { count(seen.limited.total) } else { "no record".to_owned() },
                 if has { count(seen.missing.total) } else { "no record".to_owned() },
                 count(seen.without_id),
-                if has { share(seen.served_seen, seen.served) } else { "no record".to_owned() },
+                if has { share(seen.served_held, seen.served) } else { "no record".to_owned() },
             ]
         };
         (self.has_origin || self.has_gateway).then(|| {

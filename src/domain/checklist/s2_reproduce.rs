@@ -262,7 +262,9 @@ fn url(host: &str, route: Option<&str>) -> (String, Vec<String>) {
         }
         if let Some(variable) = variable(segment) {
             out.push_str(&quote(&literal));
-            out.push_str(&format!("\"${variable}\""));
+            out.push_str("\"$");
+            out.push_str(&variable);
+            out.push('"');
             literal.clear();
             if !variables.contains(&variable) {
                 variables.push(variable);
@@ -301,7 +303,8 @@ fn encode(text: &str, keep: &str) -> String {
         } else {
             let mut bytes = [0_u8; 4];
             for byte in c.encode_utf8(&mut bytes).bytes() {
-                out.push_str(&format!("%{byte:02X}"));
+                out.push('%');
+                out.push_str(&hex::encode_upper([byte]));
             }
         }
     }

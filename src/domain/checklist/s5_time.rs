@@ -9,13 +9,13 @@ use super::words::{
 use super::{Answer, AnswerState, Finding, NextAction, SHARE_FLOOR, Step, Table};
 use crate::domain::headers::{self, FieldKind};
 use crate::domain::response::HeaderFields;
-use crate::domain::retry_after::{self, Base, Flag, Strict};
+use crate::domain::retry_after::{self, Base, Choice, Flag, Strict};
 use crate::domain::stats::quantile::Sorted;
 use crate::domain::stats::ratio::Ratio;
 use crate::domain::stats::window::{self, Begin, Refusal};
 use crate::domain::stats::{boundary, len, real, skew};
 use crate::domain::stored::StoredEvent;
-use crate::domain::time::UnixMillis;
+use crate::domain::time::{Millis, UnixMillis};
 use std::collections::{BTreeMap, HashSet};
 
 /// Early retries from this number on ask for action; fewer are told.
@@ -37,6 +37,7 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
         a.gaps.iter().filter(|gap| gap.promised_ms().is_some() && !gap.is_overlapping()).collect();
     answer.findings.extend(windows(a));
     answer.findings.extend(unit(&promised));
+    answer.findings.extend(misread(a));
     answer.findings.extend(early(&promised));
     answer.findings.extend(promise(&promised));
     retry_after_fields(a, &mut answer);
@@ -53,9 +54,10 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
 }
 
 /// Ids in the order in which they make the headline.
-const HEADLINES: [&str; 12] = [
+const HEADLINES: [&str; 13] = [
     "window-from-first-request",
     "wait-unit-suspect",
+    "retry-after-misread",
     "retry-after-epoch",
     "early-retries",
     "promise-broken",
@@ -79,13 +81,12 @@ fn state(a: &Analysis<'_>, promised: &[&Gap<'_>], answer: &mut Answer) {
         return;
     }
     if a.limited == 0 && promised.is_empty() {
-        answer.headline =
-            "No attempt was refused and no wait was promised; nothing is wrong with time."
-                .to_owned();
+        "No attempt was refused and no wait was promised; nothing is wrong with time."
+            .clone_into(&mut answer.headline);
     } else if promised.is_empty() {
         answer.state = AnswerState::NeedsData;
-        answer.headline =
-            "No retry after a promised wait is known, so waits can't be compared.".to_owned();
+        "No retry after a promised wait is known, so waits can't be compared."
+            .clone_into(&mut answer.headline);
         answer.next.push(NextAction::text(
             "Send `operation_id` and `attempt` with every attempt, `retry_after` as received, \
              `duration_ms`, `computed_delay_ms`, and the `date` header: then promised, chosen and \
@@ -273,6 +274,36 @@ pub(super) fn unit(promised: &[&Gap<'_>]) -> Option<Finding> {
     None
 }
 
+/// Waits that a careless parser makes of an unusual `Retry-After`.
+fn misread(a: &Analysis<'_>) -> Option<Finding> {
+    let mut rows = Rows::default();
+    let mut example = None;
+    for gap in &a.gaps {
+        let unusual = field(gap.before).filter(|raw| !is_plain_seconds(raw));
+        let (Some(raw), Some(chosen)) = (unusual, gap.chosen_ms()) else { continue };
+        let reading =
+            retry_after::read(&header_fields(gap.before), Some(gap.before.event.answered_at()));
+        let judged = retry_after::judge(&reading, Millis(chosen));
+        if let Some(judged) = judged.filter(|judged| judged.choice == Choice::Misparsed) {
+            rows.push_weighted(gap.after, gap.weight);
+            example.get_or_insert_with(|| {
+                format!("{} became {}: {}", name(raw), span(chosen), judged.reason)
+            });
+        }
+    }
+    (!rows.is_empty()).then(|| {
+        Finding::new(
+            "retry-after-misread",
+            format!(
+                "{} misread an unusual Retry-After and waited for something else.",
+                many(rows.total, "retry")
+            ),
+        )
+        .number("Example", example.unwrap_or_default())
+        .rows(rows)
+    })
+}
+
 /// What the refusals say in `Retry-After`: missing, invalid, epoch, base of dates.
 fn retry_after_fields(a: &Analysis<'_>, answer: &mut Answer) {
     let capturing: HashSet<&str> = a
@@ -376,7 +407,7 @@ fn retry_after_fields(a: &Analysis<'_>, answer: &mut Answer) {
 }
 
 /// The raw `Retry-After` of an attempt.
-fn field(s: &StoredEvent) -> Option<&str> {
+pub(super) fn field(s: &StoredEvent) -> Option<&str> {
     s.event.retry_after.as_deref().or_else(|| {
         let field = s.event.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case("retry-after"));
         field.map(|(_, value)| value.as_str())
@@ -389,7 +420,7 @@ fn is_plain_seconds(raw: &str) -> bool {
     (1..=5).contains(&raw.len()) && raw.bytes().all(|b| b.is_ascii_digit())
 }
 
-fn header_fields(s: &StoredEvent) -> HeaderFields {
+pub(super) fn header_fields(s: &StoredEvent) -> HeaderFields {
     let mut fields: HeaderFields = s.event.headers.iter().map(|(n, v)| (n, v)).collect();
     if let Some(raw) = s.event.retry_after.as_deref().filter(|_| !fields.has("retry-after")) {
         fields.push("retry-after", raw);

@@ -13,13 +13,14 @@ use super::words::{
 use super::{Answer, AnswerState, Finding, NextAction, Step, Table};
 use crate::domain::classify::{LimitType, Tri};
 use crate::domain::event::{Outcome, RetryLayer};
+use crate::domain::retry_after::{self, Choice};
 use crate::domain::stats::growth::{self, Growth, Volume};
 use crate::domain::stats::jitter::{self, Spread, ZERO_MS};
 use crate::domain::stats::quantile::Sorted;
 use crate::domain::stats::ratio::Ratio;
 use crate::domain::stats::{len, real, waves};
 use crate::domain::stored::StoredEvent;
-use crate::domain::time::HOUR_MS;
+use crate::domain::time::{HOUR_MS, Millis};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Retries per request that a budget allows.
@@ -314,7 +315,7 @@ pub(super) fn key_with_two_bodies(a: &Analysis<'_>) -> Option<Finding> {
             attempts.iter().filter_map(|s| s.event.body_hash.as_deref()).collect();
         if bodies.len() > 1 {
             keys += 1;
-            attempts.iter().for_each(|s| rows.push(s));
+            rows.extend(attempts.iter().copied());
         }
     }
     (keys > 0).then(|| {
@@ -339,7 +340,7 @@ pub(super) fn key_in_two_operations(a: &Analysis<'_>) -> Option<Finding> {
             attempts.iter().filter_map(|s| s.event.operation_id.as_deref()).collect();
         if operations.len() > 1 {
             keys += 1;
-            attempts.iter().for_each(|s| rows.push(s));
+            rows.extend(attempts.iter().copied());
         }
     }
     (keys > 0).then(|| {
@@ -741,12 +742,21 @@ fn clipped_gaps<'a>(a: &'a Analysis<'_>) -> Vec<&'a Gap<'a>> {
             short
                 .iter()
                 .filter(|(gap, _, chosen)| {
-                    says_capped(gap) || (honours_less && n >= 3 && (chosen / 100 - cap).abs() <= 1)
+                    says_capped(gap)
+                        || is_known_cap(gap, *chosen)
+                        || (honours_less && n >= 3 && (chosen / 100 - cap).abs() <= 1)
                 })
                 .map(|(gap, _, _)| *gap),
         );
     }
     hits
+}
+
+/// Whether a wait is a ceiling that a published client library is known to have.
+fn is_known_cap(gap: &Gap<'_>, chosen: i64) -> bool {
+    let fields = super::s5_time::header_fields(gap.before);
+    let reading = retry_after::read(&fields, Some(gap.before.event.answered_at()));
+    retry_after::judge(&reading, Millis(chosen)).is_some_and(|j| j.choice == Choice::Capped)
 }
 
 /// Whether the client says that a wait was taken from `Retry-After` or cut.

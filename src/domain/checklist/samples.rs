@@ -238,7 +238,9 @@ pub fn usual() -> Facts {
         let mut s = served(&format!("ok-{i}"), at(i * 5_900 + i * 37 % 900));
         s.event.key_hash = Some(format!("hmac-sha256:0a{:02}aabbccddeeff", i % 7));
         s.event.instance = Some(format!("pod-{}", i % 3));
-        s.event.service = if i % 3 == 0 { "billing" } else { "checkout" }.to_owned();
+        if i % 3 == 0 {
+            "billing".clone_into(&mut s.event.service);
+        }
         attempts.push(s);
     }
     for i in 0..60_i64 {
@@ -398,8 +400,8 @@ pub fn hostile() -> Facts {
             refused(&format!("{i}{TEXT}"), at(i * 1_000), Responder::Nginx, LimitType::Rate, None)
         };
         let e = &mut s.event;
-        e.service = long.clone();
-        e.host = long.clone();
+        e.service.clone_from(&long);
+        e.host.clone_from(&long);
         e.operation_id = Some(format!("{}{TEXT}", i / 4));
         e.attempt = u32::try_from(i % 4 + 1).unwrap_or(1);
         for field in [

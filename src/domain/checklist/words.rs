@@ -13,7 +13,7 @@ pub fn count(n: i64) -> String {
         out.push('-');
     }
     for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (size - i) % 3 == 0 {
+        if i > 0 && (size - i).is_multiple_of(3) {
             out.push(',');
         }
         out.push(digit);
