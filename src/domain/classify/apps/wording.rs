@@ -18,8 +18,15 @@ static WO_5: Rule = Rule::new("WO-5", SECTION);
 static WO_6: Rule =
     Rule::new("WO-6", "https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/");
 
-pub(crate) static SIGNATURE: Signature =
-    Signature { id: "wording", rules: &[&WO_1, &WO_2, &WO_3, &WO_4, &WO_5, &WO_6], look };
+static WO_7: Rule = Rule::new("WO-7", SECTION);
+static WO_8: Rule =
+    Rule::new("WO-8", "https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/");
+
+pub(crate) static SIGNATURE: Signature = Signature {
+    id: "wording",
+    rules: &[&WO_1, &WO_2, &WO_3, &WO_4, &WO_5, &WO_6, &WO_7, &WO_8],
+    look,
+};
 
 /// Chance that a sentence names the right kind; below what a code gives, above a bare 429.
 const CHANCE: f64 = 0.65;
@@ -143,6 +150,9 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if is_limit_status(facts.status) {
         far_reset(facts, sheet);
         window_in_body(facts, sheet);
+    } else {
+        status_in_body(facts, sheet);
+        spent_allowance(facts, sheet);
     }
     if facts.body.is_empty() {
         return;
@@ -155,7 +165,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 return;
             }
         }
-    } else if matches!(facts.status, 400 | 403 | 503)
+    } else if may_refuse(facts)
         && let Some(phrase) = SURE.iter().find(|phrase| facts.says(phrase))
     {
         let kind = if phrase.contains("quota") { LimitType::Quota } else { LimitType::Rate };
@@ -240,4 +250,59 @@ fn is_wait_in_seconds(key: &str) -> bool {
             | "reset_in"
             | "resetin"
     )
+}
+
+/// Whether a clear sentence may speak of this response: statuses that carry limits, a fault of
+/// SOAP (sent with 500), and a short error object that came with 200.
+fn may_refuse(facts: &Facts<'_>) -> bool {
+    match facts.status {
+        400 | 403 | 503 => true,
+        500 => facts.body.starts_with('<') && facts.says("fault"),
+        200 => {
+            facts.body.len() < 1000
+                && facts
+                    .json()
+                    .any(|f| matches!(f.key, "error" | "errors" | "error_msg" | "error_message"))
+        }
+        _ => false,
+    }
+}
+
+/// The number 429 inside an error object, under another status.
+fn status_in_body(facts: &Facts<'_>, sheet: &mut Sheet) {
+    if !facts.is_json() || !facts.says("429") {
+        return;
+    }
+    let field = facts.json().take(24).find(|field| {
+        field.value == "429"
+            && matches!(
+                field.key.to_ascii_lowercase().as_str(),
+                "code"
+                    | "status"
+                    | "statuscode"
+                    | "status_code"
+                    | "error_code"
+                    | "errorcode"
+                    | "httpstatus"
+            )
+    });
+    let is_error = facts.status >= 400 || facts.says("\"error");
+    if let Some(field) = field.filter(|_| is_error) {
+        let seen = format!("the body says {}: 429 under status {}", field.key, facts.status);
+        sheet.add(Claim::of_limit(&WO_7, LimitType::Rate, 0.75, seen));
+    }
+}
+
+/// A limiter's field that says nothing is left, on a status that carries limits now and then.
+fn spent_allowance(facts: &Facts<'_>, sheet: &mut Sheet) {
+    if !matches!(facts.status, 400 | 403 | 503) {
+        return;
+    }
+    let spent = facts.response.headers.iter().find(|(name, value)| {
+        name.contains("limit") && name.contains("remaining") && value.parse::<f64>() == Ok(0.0)
+    });
+    if let Some((name, value)) = spent {
+        let seen = format!("{name}: {value} with status {}", facts.status);
+        sheet.add(Claim::of_limit(&WO_8, LimitType::Rate, 0.75, seen));
+    }
 }

@@ -145,6 +145,15 @@ providers! {
         codes [quota("DAILY_LIMIT_EXCEEDED"), concurrency("maxConcurrencyExceeded"),
                rate("ComplexityException"), rate("COMPLEXITY_BUDGET_EXHAUSTED"),
                rate("FIELD_MINUTE_RATE_LIMIT_EXCEEDED")];
+    VK "DO-29" "vk" ["api.vk.com", "api.vk.ru"]
+        "https://dev.vk.com/en/reference/errors"
+        marks []
+        codes [quota("29"), rate("6"), rate("9")];
+    KRAKEN "DO-30" "kraken" ["api.kraken.com", "futures.kraken.com"]
+        "https://docs.kraken.com/api/docs/guides/spot-ratelimits"
+        marks []
+        codes [rate("EAPI:Rate limit exceeded"), rate("EOrder:Rate limit exceeded"),
+               security("EGeneral:Temporary lockout"), overload("EService:Busy")];
     OPENSTREETMAP "DO-28" "openstreetmap" ["nominatim.openstreetmap.org", "api.openstreetmap.org"]
         "https://operations.osmfoundation.org/policies/nominatim/"
         marks []
@@ -199,7 +208,8 @@ fn code<'p>(facts: &Facts<'_>, provider: &'p Provider) -> Option<&'p Code> {
             let is_number = code.word.bytes().all(|b| b.is_ascii_digit() || b == b'-');
             let fits =
                 !is_number || matches!(field.key, "code" | "error_code" | "status" | "errorCode");
-            fits && bare_code(field.value).eq_ignore_ascii_case(code.word)
+            let is_code = |value: &str| value.eq_ignore_ascii_case(code.word);
+            fits && (is_code(field.value) || is_code(bare_code(field.value)))
         })
     })
 }
