@@ -143,10 +143,13 @@ fn whole(input: impl BufRead, args: &Args, output: &mut impl Write) -> anyhow::R
         anyhow::bail!("the input is larger than {} MiB", INPUT_CAP / 1024 / 1024);
     }
     let text = decode(&bytes);
-    if args.har || har::is_har(text.as_bytes()) {
+    let is_object = text.trim_start().starts_with('{');
+    // Some tools write other members before `log`.
+    let may_be_har = is_object && text.contains("\"entries\"") && !text.contains("\"raw\"");
+    if args.har || may_be_har || har::is_har(text.as_bytes()) {
         return exchanges(text.as_bytes(), args.format, output);
     }
-    let case = if text.trim_start().starts_with('{') {
+    let case = if is_object {
         case::read(&text)?
     } else {
         let parsed = response::parse(&text)?;

@@ -22,7 +22,8 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     let has = |key| facts.json_value(key).is_some();
     let status = facts.json_value("statusCode").and_then(|code| code.parse().ok());
     // Azure API Management sends `statusCode` and `message` without `error`.
-    if status == Some(facts.status) && has("error") && has("message") {
+    let is_object = status == Some(facts.status) && has("error") && has("message");
+    if is_object {
         let weight = if has_limit_fields(facts) { Weight::Strong } else { Weight::Medium };
         let claim = Claim::at(
             &FY_1,
@@ -51,7 +52,8 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             .unit(LimitUnit::Requests),
         );
     }
-    if facts.status == 403 && has_limit_fields(facts) && facts.is("x-ratelimit-remaining", "0") {
+    let is_spent = has_limit_fields(facts) && facts.is("x-ratelimit-remaining", "0");
+    if facts.status == 403 && is_object && is_spent {
         sheet.add(
             Claim::at(
                 &FY_3,
@@ -59,7 +61,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 Weight::Medium,
                 "403 with a spent limit: banned by the limiter",
             )
-            .limit(LimitType::Security, 0.75),
+            .limit(LimitType::Security, 0.85),
         );
     }
     named_throttler(facts, sheet);
