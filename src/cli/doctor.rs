@@ -1,5 +1,8 @@
 //! `retrylens doctor`: shows the settings in force and checks what the service stands on: the
-//! settings, the doors, the store, the disk and the clock. Changes nothing.
+//! settings, the doors, the store, the disk and the clock.
+//!
+//! A store that isn't there is not made; one that is there is opened as `serve` opens it, which
+//! brings its schema up to date.
 
 use super::SettingArgs;
 use crate::app;

@@ -12,6 +12,7 @@
 mod export;
 
 use crate::config::{Log, LogFormat};
+use crate::domain::redact;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use std::time::Duration;
@@ -78,7 +79,16 @@ pub fn start(log: &Log) -> Result<Telemetry, TelemetryError> {
         .with(spans)
         .try_init()
         .map_err(TelemetryError::Started)?;
+    std::panic::set_hook(Box::new(log_panic));
     Ok(Telemetry { traces })
+}
+
+/// Writes a panic to the log, in its format. What it says may quote what a sender sent, so it is
+/// cleaned like everything else from outside.
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let said = redact::text(panic.payload_as_str().unwrap_or("no text")).text;
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    tracing::error!(code.location = location, "a defect: panicked at {location}: {said}");
 }
 
 impl Telemetry {

@@ -216,11 +216,12 @@ pub(crate) fn wants_page(request: &Request) -> bool {
     let is_for_programs = ["/api/", "/v1/", "/healthz", "/readyz", "/metrics"]
         .iter()
         .any(|start| path.starts_with(start));
+    let is_twin = [".json", ".md"].iter().any(|end| path.ends_with(end));
     let accept = request.headers().get_all(header::ACCEPT);
     let takes_html = accept.iter().any(|value| {
         value.to_str().is_ok_and(|value| value.to_ascii_lowercase().contains("text/html"))
     });
-    takes_html && !is_for_programs
+    takes_html && !is_for_programs && !is_twin
 }
 
 impl From<StoreError> for Failure {

@@ -45,14 +45,8 @@ async fn time_limit(State(state): State<AppState>, request: Request, next: Next)
     })
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "the layer hands over the panic's payload")]
-fn panicked(panic: Box<dyn Any + Send + 'static>) -> Response {
-    let said = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no text");
-    tracing::error!(panic = %redact::text(said).text, "a handler panicked");
+/// The panic itself is logged by the hook that `telemetry` sets.
+fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
     Failure::new(Code::Internal, "It has been logged. Trying again may help.").into_response()
 }
 
@@ -187,4 +181,60 @@ async fn in_span(request: Request<Body>, next: Next) -> Response {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::config::{Config, Sources};
+    use crate::pipeline::{Intake, IntakeSettings};
+    use crate::store::Store;
+    use axum::http::StatusCode;
+    use axum::routing::get;
+    use std::sync::Arc;
+    use std::time::Duration;
+    use tower::ServiceExt;
+
+    async fn broken() -> &'static str {
+        panic!("broken on purpose")
+    }
+
+    async fn slow() -> &'static str {
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        "late"
+    }
+
+    async fn answer(path: &str, accept: &str) -> Response {
+        let folder = tempfile::tempdir().unwrap();
+        let flags = vec![("request_timeout_ms".to_owned(), "50".to_owned())];
+        let config = Config::load(&Sources { flags, ..Sources::default() }).unwrap();
+        let url = format!("sqlite://{}", folder.path().join("test.db").display());
+        let store = Store::open(&url).await.unwrap();
+        let clock = Arc::new(SystemClock);
+        let intake = Intake::start(store.clone(), clock.clone(), IntakeSettings::default());
+        let state = AppState::new(store, intake, clock, Arc::new(config), b"key");
+        let routes = Router::new().route("/broken", get(broken)).route("/slow", get(slow));
+        let request = Request::get(path).header("host", "localhost").header("accept", accept);
+        apply(routes, &state).oneshot(request.body(Body::empty()).unwrap()).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_panic_and_a_slow_handler_cost_their_own_request_only() {
+        for (path, status, code) in [
+            ("/broken", StatusCode::INTERNAL_SERVER_ERROR, Code::Internal),
+            ("/slow", StatusCode::SERVICE_UNAVAILABLE, Code::TimedOut),
+        ] {
+            for (accept, media_type) in
+                [("*/*", "application/problem+json"), ("text/html", "text/html; charset=utf-8")]
+            {
+                let response = answer(path, accept).await;
+                assert_eq!(response.status(), status, "{path}");
+                assert_eq!(response.headers()[header::CONTENT_TYPE], media_type, "{path}");
+                assert!(response.headers().contains_key(header::CONTENT_SECURITY_POLICY));
+                assert!(response.headers().contains_key(REQUEST_ID));
+                assert_eq!(response.extensions().get::<Failure>().map(|f| f.code), Some(code));
+            }
+        }
+    }
 }

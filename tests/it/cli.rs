@@ -89,7 +89,7 @@ fn a_mistake_in_the_settings_is_told_before_anything_starts() {
 }
 
 #[test]
-fn doctor_shows_the_settings_without_secrets_and_changes_nothing() {
+fn doctor_shows_the_settings_without_secrets_and_makes_no_store() {
     let folder = tempfile::tempdir().unwrap();
     let output = crate::support::process::command(folder.path())
         .arg("doctor")
