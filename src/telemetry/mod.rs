@@ -67,8 +67,11 @@ pub fn start(log: &Log) -> Result<Telemetry, TelemetryError> {
     };
     let traces = export::provider()?;
     let spans = traces.as_ref().map(|provider| {
-        // Only our own spans: those of the exporter's HTTP client would beget new ones.
-        let ours = Targets::new().with_target("retrylens", LevelFilter::INFO);
+        // Only our own spans: those of the exporter's HTTP client would beget new ones. The store's
+        // are finer than the log shows them by default.
+        let ours = Targets::new()
+            .with_target("retrylens", LevelFilter::INFO)
+            .with_target("retrylens::store", LevelFilter::DEBUG);
         let tracer = provider.tracer("retrylens");
         // Code locations and thread ids say nothing to whoever reads these traces.
         let layer = tracing_opentelemetry::layer().with_tracer(tracer);

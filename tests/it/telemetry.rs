@@ -53,6 +53,9 @@ async fn requests_arrive_as_spans_that_continue_the_callers_trace() {
             body.len()
         ));
         assert!(answer.starts_with("HTTP/1.1 422"), "{answer}");
+        let event = "{\"occurred_at\":\"2026-11-11T11:59:00Z\",\"service\":\"a\",\"host\":\"b\",\"status\":200}";
+        let event: serde_json::Value = serde_json::from_str(event).unwrap();
+        assert_eq!(process.post("/v1/events", &event).unwrap().0, 200);
         process.get("/no/such/ops@example.com");
         process.get("/healthz");
         process.signal("TERM");
@@ -90,6 +93,7 @@ async fn requests_arrive_as_spans_that_continue_the_callers_trace() {
         assert_eq!(text(&posted.attributes, name), expected, "{name}");
     }
     assert!(value(&posted.attributes, "error.type").is_none(), "422 is the sender's error");
+    assert!(spans.iter().any(|span| span.name == "db.events.insert"), "the store has spans too");
     let unknown = spans.iter().find(|span| span.name == "GET").unwrap();
     assert!(value(&unknown.attributes, "http.route").is_none());
     assert_eq!(text(&unknown.attributes, "http.response.status_code"), "404");
