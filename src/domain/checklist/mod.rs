@@ -28,6 +28,7 @@ mod tests;
 
 pub use planner::{Plan, PlanError, PlannerInput, plan};
 pub use report_card::{Grade, GradeMark, LayerCard, ReportCard, report_card};
+pub use s2_reproduce::{CurlTwin, curl_twin};
 
 use self::operations::{Analysis, Rows};
 use super::spelling::spelled_enum;

@@ -104,6 +104,21 @@ fn representative<'a>(a: &Analysis<'a>) -> Option<&'a StoredEvent> {
     a.limited_attempts().filter(|s| key(s) == most).last()
 }
 
+/// The `curl` twin of one attempt, without secrets.
+pub fn curl_twin(attempt: &StoredEvent) -> CurlTwin {
+    let twin = Twin::of(attempt);
+    CurlTwin { command: twin.command, warnings: twin.warnings }
+}
+
+/// A command that sends the same request again, and what it leaves to the person.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CurlTwin {
+    /// The command, quoted for a POSIX shell.
+    pub command: String,
+    /// Parts that are missing or need care, and why they matter.
+    pub warnings: Vec<(String, String)>,
+}
+
 /// The twin, its parts already quoted for a POSIX shell.
 struct Twin {
     method: String,

@@ -1,7 +1,7 @@
 //! How the words and values of `domain` are described in the OpenAPI document. They are described
 //! here and not there, since `domain` knows nothing of the web.
 
-use crate::domain::checklist::{AnswerState, NextAction, Step, Table};
+use crate::domain::checklist::{AnswerState, GradeMark, NextAction, Step, Table};
 use crate::domain::classify::{
     Certainty, CollectNext, Evidence, Layer, LimitType, LimitUnit, Responder, Says, Tri, Verdict,
     Weight,
@@ -50,6 +50,7 @@ words! {
     Dimension: "By what limited attempts are told apart.",
     Step: "One of the eight steps.",
     AnswerState: "What a step says.",
+    GradeMark: "The mark of one mistake or habit.",
 }
 
 /// Refers to another described type.

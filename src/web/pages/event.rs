@@ -5,6 +5,7 @@ use super::attempt::{AttemptOut, native};
 use super::model::{Shell, Stamp};
 use super::verdict::VerdictView;
 use super::words;
+use crate::domain::checklist::curl_twin;
 use crate::domain::classify::{Certainty, LimitType, Responder, Verdict};
 use crate::domain::stored::{Scope, StoredEvent, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, Millis, Window};
@@ -107,6 +108,8 @@ pub struct EventView {
     pub json: String,
     /// Set where the verdict of today differs from the one that was counted.
     pub changed: Option<String>,
+    /// What the curl twin leaves to the person: part and reason.
+    pub warnings: Vec<(String, String)>,
     /// How the event was changed at the door, where it was.
     pub redactions: Option<String>,
 }
@@ -115,8 +118,8 @@ impl EventView {
     /// Words one event.
     pub fn of(index: usize, stored: &StoredEvent) -> Self {
         let verdict = VerdictView::of(&stored.event.response());
-        let curl = super::curl::twin(&stored.event);
-        let out = EventOut::of(stored, verdict.verdict.clone(), curl);
+        let twin = curl_twin(stored);
+        let out = EventOut::of(stored, verdict.verdict.clone(), twin.command);
         let was = &stored.verdict;
         let is = &verdict.verdict;
         let changed = (was.returned_by != is.returned_by
@@ -144,6 +147,7 @@ impl EventView {
             json: serde_json::to_string_pretty(&out.event).unwrap_or_default(),
             changed,
             redactions,
+            warnings: twin.warnings,
             verdict,
             out,
         }

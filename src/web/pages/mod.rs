@@ -10,7 +10,6 @@ pub mod address;
 pub mod attempt;
 pub mod chart;
 pub mod classify;
-pub mod curl;
 pub mod escape;
 pub mod event;
 pub mod lookup;
@@ -21,6 +20,7 @@ pub mod rows;
 #[cfg(test)]
 mod samples;
 pub mod send;
+pub mod services;
 pub mod triage;
 pub mod verdict;
 pub mod words;
@@ -92,6 +92,8 @@ mod tests {
         render_all("event", super::event::EventPage::samples());
         render_all("lookup", super::lookup::LookupPage::samples());
         render_all("send", super::send::SendPage::samples());
+        render_all("services", super::services::ServicesPage::samples());
+        render_all("service", super::services::ServicePage::samples());
         render_all("triage", super::triage::TriagePage::samples());
         render_all("operation", super::operation::OperationPage::samples());
         render_all("rows", super::rows::RowsPage::samples());

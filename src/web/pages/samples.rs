@@ -1,7 +1,9 @@
 //! What the pages' tests are made of: an empty, a usual, an extreme and a hostile case of each.
 
 use super::{overview, triage};
-use crate::domain::checklist::{Answer, AnswerState, Finding, NextAction, Step, Table};
+use crate::domain::checklist::{
+    Answer, AnswerState, Facts, Finding, NextAction, Step, Table, answers, samples as facts,
+};
 use crate::domain::classify::{Certainty, Layer, LimitType, Responder, Tri};
 use crate::domain::event::{AttemptError, Event, Outcome, RetryLayer, Vantage};
 use crate::domain::stored::{
@@ -340,5 +342,16 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
         },
     ));
     samples.push(("empty", empty));
+    let of = |facts: &Facts| triage::Input {
+        view: facts.view.clone(),
+        totals: facts.totals,
+        buckets: facts.buckets.clone(),
+        answers: answers(facts),
+        marks: facts.marks.clone(),
+    };
+    samples.push(("incident", of(&facts::usual())));
+    samples.push(("nothing", of(&facts::empty())));
+    samples.push(("extreme", of(&facts::extreme())));
+    samples.push(("hostile-facts", of(&facts::hostile())));
     samples
 }
