@@ -48,7 +48,7 @@ fn escaped(word: &str, is_first: bool) -> String {
     for (i, c) in chars.iter().copied().enumerate() {
         let starts_block = is_first
             && ((i == 0 && matches!(c, '#' | '+' | '-' | '=' | ':'))
-                || (i > 0 && i == digits && matches!(c, '.' | ')')));
+                || (i > 0 && i == digits && i + 1 == chars.len() && matches!(c, '.' | ')')));
         let inside_word = |at: Option<usize>| {
             at.and_then(|at| chars.get(at)).is_some_and(|c| c.is_alphanumeric())
         };

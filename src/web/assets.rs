@@ -22,6 +22,8 @@ pub fn style_address() -> &'static str {
 }
 
 /// `GET /assets/retrylens.css`
+#[utoipa::path(get, path = "/assets/retrylens.css", tag = "pages",
+    responses((status = 200, description = "The style sheet", body = String, content_type = "text/css")))]
 pub async fn style() -> impl IntoResponse {
     (
         [
@@ -33,9 +35,18 @@ pub async fn style() -> impl IntoResponse {
 }
 
 /// `GET /assets/icon.svg`
+#[utoipa::path(get, path = "/assets/icon.svg", tag = "pages",
+    responses((status = 200, description = "The icon", body = String, content_type = "image/svg+xml")))]
 pub async fn icon() -> impl IntoResponse {
     (
         [(header::CONTENT_TYPE, "image/svg+xml"), (header::CACHE_CONTROL, "public, max-age=86400")],
         ICON,
     )
+}
+
+/// `GET /favicon.ico`: browsers ask for it by themselves.
+#[utoipa::path(get, path = "/favicon.ico", tag = "pages",
+    responses((status = 200, description = "The icon", body = String, content_type = "image/svg+xml")))]
+pub async fn favicon() -> impl IntoResponse {
+    icon().await
 }

@@ -26,6 +26,8 @@ pub(super) struct Entry {
 }
 
 /// `GET /login`
+#[utoipa::path(get, path = "/login", tag = "pages",
+    responses((status = 200, description = "A form for a read token", body = String, content_type = "text/html")))]
 pub(super) async fn show(
     State(state): State<AppState>,
     Query(onward): Query<Onward>,
@@ -37,6 +39,9 @@ pub(super) async fn show(
 }
 
 /// `POST /login`
+#[utoipa::path(post, path = "/login", tag = "pages",
+    request_body(content = String, content_type = "application/x-www-form-urlencoded", description = "The fields `token` and `next`"),
+    responses((status = 303, description = "Logged in; leads on"), (status = 401, description = "Not one of the read tokens", body = String, content_type = "text/html")))]
 pub(super) async fn enter(
     State(state): State<AppState>,
     Form(entry): Form<Entry>,
@@ -55,6 +60,8 @@ pub(super) async fn enter(
 }
 
 /// `POST /logout`
+#[utoipa::path(post, path = "/logout", tag = "pages",
+    responses((status = 303, description = "Logged out; leads to the login")))]
 pub(super) async fn leave(State(state): State<AppState>) -> Response {
     with_cookie(&state, "/login", "", 0)
 }

@@ -19,41 +19,84 @@ pub use error::{Code, Failure};
 pub use state::AppState;
 
 use axum::Router;
-use axum::extract::Request;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use utoipa::OpenApi as _;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
+use utoipa_axum::routes;
 
-/// Every address of the service, with all layers around them.
+/// Every address of the service, with all layers around them. Each handler names its own address,
+/// and the API document is gathered from the same lists.
 pub fn router(state: &AppState) -> Router {
-    let router = open()
-        .merge(sending().route_layer(from_fn_with_state(state.clone(), doors::sending)))
-        .merge(reading().layer(from_fn_with_state(state.clone(), doors::reading)))
+    let [open, sending, reading] =
+        [open(), sending(), reading()].map(|part| part.split_for_parts().0);
+    let router = open
+        .merge(sending.route_layer(from_fn_with_state(state.clone(), doors::sending)))
+        .merge(reading.layer(from_fn_with_state(state.clone(), doors::reading)))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_with_this_method)
         .with_state(state.clone());
     layers::apply(router, state)
 }
 
+/// The API document of every address.
+pub(crate) fn describe() -> utoipa::openapi::OpenApi {
+    OpenApiRouter::with_openapi(api::document::Head::openapi())
+        .merge(open())
+        .merge(sending())
+        .merge(reading())
+        .into_openapi()
+}
+
 /// For everybody: whether the service works, and the way in.
-fn open() -> Router<AppState> {
-    Router::new()
-        .route("/healthz", get(api::health::alive))
-        .route("/readyz", get(api::health::ready))
-        .route("/assets/retrylens.css", get(assets::style))
-        .route("/assets/icon.svg", get(assets::icon))
-        .route("/favicon.ico", get(assets::icon))
-        .route("/login", get(login::show).post(login::enter))
-        .route("/logout", post(login::leave))
+fn open() -> OpenApiRouter<AppState> {
+    OpenApiRouter::default()
+        .routes(routes!(api::health::alive))
+        .routes(routes!(api::health::ready))
+        .routes(routes!(assets::style))
+        .routes(routes!(assets::icon))
+        .routes(routes!(assets::favicon))
+        .routes(routes!(login::show, login::enter))
+        .routes(routes!(login::leave))
 }
 
 /// For senders.
-fn sending() -> Router<AppState> {
-    Router::new().route("/v1/events", post(api::events::create))
+fn sending() -> OpenApiRouter<AppState> {
+    OpenApiRouter::default().routes(routes!(api::events::create))
 }
 
 /// For readers: people and programs.
-fn reading() -> Router<AppState> {
-    Router::new()
+fn reading() -> OpenApiRouter<AppState> {
+    OpenApiRouter::default()
+        .routes(routes!(pages::overview::show))
+        .routes(routes!(pages::triage::show))
+        .routes(routes!(pages::triage::json))
+        .routes(routes!(pages::triage::document))
+        .routes(routes!(pages::rows::show))
+        .routes(routes!(pages::event::show))
+        .routes(routes!(pages::operation::show))
+        .routes(routes!(pages::lookup::show))
+        .routes(routes!(pages::services::list))
+        .routes(routes!(pages::services::show))
+        // Bodies are capped by our own reader.
+        .routes(
+            routes!(pages::classify::form, pages::classify::judge)
+                .layer(DefaultBodyLimit::disable()),
+        )
+        .routes(routes!(pages::marks::create))
+        .routes(routes!(pages::send::show))
+        .routes(routes!(api::twins::overview))
+        .routes(routes!(api::twins::triage))
+        .routes(routes!(api::twins::events))
+        .routes(routes!(api::twins::event))
+        .routes(routes!(api::twins::operation))
+        .routes(routes!(api::twins::lookup))
+        .routes(routes!(api::twins::services))
+        .routes(routes!(api::twins::service))
+        .routes(routes!(api::twins::send))
+        .routes(routes!(api::marks::list, api::marks::create))
+        .routes(routes!(api::classify::create))
+        .routes(routes!(api::document::show))
 }
 
 async fn nothing_here() -> Failure {

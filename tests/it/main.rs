@@ -9,6 +9,7 @@ mod gateways;
 mod intake;
 mod layering;
 mod parsers;
+mod pages;
 mod secrets;
 mod signatures;
 mod store_contract;

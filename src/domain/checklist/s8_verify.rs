@@ -254,7 +254,8 @@ fn no_mark(a: &Analysis<'_>) -> Answer {
         },
     );
     let scope = &a.facts.view.scope;
-    let mut fields = vec![format!("\"at\":\"{}\"", a.facts.now.to_rfc3339())];
+    // Without `at` the mark is of the moment it is sent, and the answer does not change with time.
+    let mut fields = Vec::new();
     for (label, value) in [("service", &scope.service), ("upstream", &scope.upstream)] {
         if let Some(value) = value {
             fields.push(format!("\"{label}\":\"{}\"", json_text(value)));

@@ -1,5 +1,7 @@
 //! `POST /v1/events`: native events in, stored once each.
 
+use super::Problems;
+use super::schema::NativeEvent;
 use crate::domain::event::Event;
 use crate::domain::stored::{Inserted, SenderCounts};
 use crate::ingest::native::{self, DecodeError, DecodeOptions, Decoded, Format, Reject};
@@ -13,12 +15,13 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde::Serialize;
 use serde_json::json;
 use std::time::Duration;
+use utoipa::ToSchema;
 
 /// Bodies beyond this, and packed ones, are read on a thread of their own; in bytes.
 const LARGE_BODY: usize = 16 * 1024;
 
 /// What became of a batch.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Receipt {
     /// Events that are on disk now and weren't before.
     stored: usize,
@@ -27,6 +30,7 @@ pub(crate) struct Receipt {
     /// Stored events whose id another event at another time has too.
     id_conflicts: usize,
     /// Items that were not stored, by index.
+    #[schema(value_type = Vec<super::schema::RejectedItem>)]
     rejected: Vec<Reject>,
     /// Fields that are not ours, left out.
     unknown_fields: u64,
@@ -38,7 +42,11 @@ pub(crate) struct Receipt {
     redactions: u64,
 }
 
-/// Takes a batch and answers when it is on disk.
+/// `POST /v1/events`: takes a batch and answers when it is on disk.
+#[utoipa::path(post, path = "/v1/events", tag = "events",
+    request_body(description = "An event, an array of events, `{\"events\": […]}`, or NDJSON with an event a line; gzip and zstd are taken", content(
+        (NativeEvent = "application/json"), (String = "application/x-ndjson"))),
+    responses((status = 200, description = "What became of the batch; it is on disk", body = Receipt), Problems))]
 pub(crate) async fn create(
     State(state): State<AppState>,
     headers: HeaderMap,

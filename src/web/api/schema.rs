@@ -241,3 +241,16 @@ pub struct NativeEvent {
     #[schema(minimum = 1, default = 1)]
     pub count: Option<u32>,
 }
+
+/// An item of a batch that was not stored.
+#[derive(Debug, ToSchema)]
+pub struct RejectedItem {
+    /// Its position in the batch, from 0.
+    pub index: usize,
+    /// Its id, where that could be read.
+    pub event_id: Option<String>,
+    /// The field at fault, where one is.
+    pub field: Option<String>,
+    /// What is wrong and what was expected.
+    pub error: String,
+}

@@ -2,6 +2,7 @@
 
 use crate::domain::stored::{Dimension, RowFilter, Scope, TimeBasis, View};
 use crate::domain::time::{DAY_MS, HOUR_MS, Millis, UnixMillis, Window};
+use crate::web::{Code, Failure};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
@@ -52,6 +53,13 @@ impl AddressError {
     /// An error of parameter `name`.
     pub fn new(name: &'static str, message: impl Into<String>) -> Self {
         Self { name, message: message.into() }
+    }
+}
+
+impl From<AddressError> for Failure {
+    fn from(error: AddressError) -> Self {
+        Self::new(Code::InvalidParameter, format!("{error}."))
+            .with("parameter", serde_json::json!(error.name))
     }
 }
 

@@ -3,12 +3,18 @@
 
 use super::model::Shell;
 use super::verdict::VerdictView;
-use super::words;
+use super::{address::filled, render, words};
 use crate::domain::response::Response;
 use crate::export::verdict::Answer;
 use crate::ingest::case::{self, Case};
 use crate::ingest::{har, response};
+use crate::web::api::Problems;
+use crate::web::extract::CappedBody;
+use crate::web::{AppState, Code, Failure};
 use askama::Template;
+use axum::body::Body;
+use axum::extract::{FromRequest, Multipart, Request, State};
+use axum::response::Html;
 use serde_json::Value;
 
 /// How many exchanges of a HAR file a page shows.
@@ -118,6 +124,59 @@ pub fn answer(judged: &Judged) -> Value {
         ..Answer::new(judged.case.id.clone(), &judged.case.response, &verdict)
     };
     serde_json::to_value(answer).unwrap_or_default()
+}
+
+/// Reads a form as browsers send it: text pasted, or a file.
+async fn read_form(state: &AppState, request: Request) -> Result<Input, Failure> {
+    let (parts, body) = request.into_parts();
+    let body = CappedBody::read(&parts.headers, body, &state.bodies, &state.config).await?;
+    let bytes = body.inflate(state.config.ingest.max_inflated_bytes)?.into_owned();
+    let request = Request::from_parts(parts, Body::from(bytes));
+    let bad = |_| Failure::new(Code::InvalidBody, "Expected the fields of the form on this page.");
+    let mut form = Multipart::from_request(request, &())
+        .await
+        .map_err(|_| Failure::new(Code::UnsupportedMediaType, "Expected multipart/form-data."))?;
+    let mut input = Input::default();
+    while let Some(field) = form.next_field().await.map_err(bad)? {
+        let name = field.name().unwrap_or_default().to_owned();
+        let bytes = field.bytes().await.map_err(bad)?;
+        let text = String::from_utf8_lossy(&bytes);
+        match name.as_str() {
+            "raw" if !text.trim().is_empty() => input.text = text.into_owned(),
+            // A file stands above what is still in the text field.
+            "file" if !bytes.is_empty() => input.text = text.into_owned(),
+            "provider" => input.provider = filled(Some(&text)).map(ToOwned::to_owned),
+            "url" => input.url = filled(Some(&text)).map(ToOwned::to_owned),
+            _ => {}
+        }
+    }
+    Ok(input)
+}
+
+/// `GET /classify`
+#[utoipa::path(get, path = "/classify", tag = "pages",
+    responses((status = 200, description = "A form for one response", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn form() -> Result<Html<String>, Failure> {
+    render(&ClassifyPage::empty())
+}
+
+/// `POST /classify`
+#[utoipa::path(post, path = "/classify", tag = "pages",
+    request_body(content = String, content_type = "multipart/form-data", description = "The fields `raw` or `file`, `url`, `provider`"),
+    responses((status = 200, description = "The verdict", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn judge(
+    State(state): State<AppState>,
+    request: Request,
+) -> Result<Html<String>, Failure> {
+    let input = read_form(&state, request).await?;
+    // A HAR file may take long; others are answered meanwhile.
+    let turn = state.bodies.turn().await;
+    let page = tokio::task::spawn_blocking(move || {
+        let page = ClassifyPage::new(&input);
+        drop(turn);
+        render(&page)
+    });
+    page.await.map_err(|error| Failure::internal(&error))?
 }
 
 /// One verdict on the page.

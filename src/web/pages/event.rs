@@ -4,12 +4,17 @@ use super::address::{self, Address};
 use super::attempt::{AttemptOut, native};
 use super::model::{Shell, Stamp};
 use super::verdict::VerdictView;
-use super::words;
+use super::{render, words};
 use crate::domain::checklist::curl_twin;
 use crate::domain::classify::{Certainty, LimitType, Responder, Verdict};
 use crate::domain::stored::{Scope, StoredEvent, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, Millis, Window};
+use crate::web::api::Problems;
+use crate::web::extract::Path;
+use crate::web::{AppState, Failure};
 use askama::Template;
+use axum::extract::State;
+use axum::response::Html;
 use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
@@ -209,6 +214,21 @@ fn facts(event: &Value) -> Vec<Fact> {
             Some(Fact { name: name.to_owned(), value, note })
         })
         .collect()
+}
+
+/// `GET /events/{id}`
+#[utoipa::path(get, path = "/events/{id}", tag = "pages",
+    params(("id" = String, Path, description = "Id of the event")),
+    responses((status = 200, description = "One event", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    Path(id): Path<String>,
+) -> Result<Html<String>, Failure> {
+    let events = state.store.events_by_id(&id).await?;
+    if events.is_empty() {
+        return Err(Failure::not_found("event"));
+    }
+    render(&EventPage::new(&id, &events))
 }
 
 /// The page; several events where one id was stored with several times.

@@ -4,9 +4,14 @@ use super::address::{self, Address, filled};
 use super::attempt::AttemptOut;
 use super::event::EventView;
 use super::model::Shell;
-use super::words;
+use super::{render, words};
 use crate::domain::stored::StoredEvent;
+use crate::web::api::Problems;
+use crate::web::extract::Query;
+use crate::web::{AppState, Failure};
 use askama::Template;
+use axum::extract::State;
+use axum::response::Html;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -47,6 +52,21 @@ impl Lookup {
     pub fn of(id: &str, found: &[StoredEvent]) -> Self {
         Self { id: id.to_owned(), items: found.iter().map(Into::into).collect(), next: None }
     }
+}
+
+/// `GET /lookup`
+#[utoipa::path(get, path = "/lookup", tag = "pages", params(LookupParams),
+    responses((status = 200, description = "What has this id", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    Query(params): Query<LookupParams>,
+) -> Result<Html<String>, Failure> {
+    let found = match params.wanted() {
+        Some(id) => state.store.lookup(id).await?,
+        None => Vec::new(),
+    };
+    let asked = filled(params.id.as_deref()).unwrap_or_default();
+    render(&LookupPage::new(asked, &found))
 }
 
 /// The page.

@@ -13,6 +13,7 @@ pub mod classify;
 pub mod escape;
 pub mod event;
 pub mod lookup;
+pub mod marks;
 pub mod model;
 pub mod operation;
 pub mod overview;
@@ -24,6 +25,33 @@ pub mod services;
 pub mod triage;
 pub mod verdict;
 pub mod words;
+
+use super::Failure;
+use crate::config::Config;
+use askama::Template;
+use axum::http::{HeaderMap, header};
+use axum::response::Html;
+
+/// Renders a page. A template that fails is a defect of ours.
+pub(crate) fn render(page: &impl Template) -> Result<Html<String>, Failure> {
+    page.render().map(Html).map_err(|error| Failure::internal(&error))
+}
+
+/// The address of this service as the reader reached it: `http://127.0.0.1:4290`. The host was
+/// checked at the door.
+pub(crate) fn origin(config: &Config, headers: &HeaderMap) -> String {
+    if let Some(url) = &config.server.public_url {
+        return url.to_string();
+    }
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    format!("http://{}", host.unwrap_or(&config.server.listen))
+}
+
+/// The address that is put before links in documents that leave this service: only the one from
+/// the settings, so that the same data gives the same document whoever asks.
+pub(crate) fn public_origin(config: &Config) -> String {
+    config.server.public_url.as_ref().map(ToString::to_string).unwrap_or_default()
+}
 
 #[cfg(test)]
 mod tests {

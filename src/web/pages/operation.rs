@@ -5,12 +5,17 @@ use super::attempt::AttemptOut;
 use super::chart::{Chart, MAX_RUNGS, Rung, RungEnd, ladder};
 use super::event::view_around;
 use super::model::{Shell, Stamp};
-use super::words;
+use super::{render, words};
 use crate::domain::checklist::operations::Gap;
 use crate::domain::event::Vantage;
 use crate::domain::stored::StoredEvent;
 use crate::domain::time::Millis;
+use crate::web::api::Problems;
+use crate::web::extract::Path;
+use crate::web::{AppState, Failure};
 use askama::Template;
+use axum::extract::State;
+use axum::response::Html;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -177,6 +182,19 @@ impl Operation {
             &rungs,
         )
     }
+}
+
+/// `GET /operations/{id}`
+#[utoipa::path(get, path = "/operations/{id}", tag = "pages",
+    params(("id" = String, Path, description = "Id of the operation")),
+    responses((status = 200, description = "One operation", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    Path(id): Path<String>,
+) -> Result<Html<String>, Failure> {
+    let events = state.store.operation(&id).await?;
+    let operation = Operation::of(&id, &events).ok_or_else(|| Failure::not_found("operation"))?;
+    render(&OperationPage::new(operation))
 }
 
 /// The page.

@@ -1,13 +1,19 @@
 //! `/`: limited dependencies, worst first; what retries do; requests and retries on one time axis.
 
-use super::address::{self, Address};
+use super::address::{self, Address, ViewParams};
 use super::chart::Chart;
 use super::model::{Figure, Series, Shell, Stamp, ViewOut, bucket_width, figures, scope_title};
-use super::words;
+use super::{origin, render, words};
 use crate::domain::event::Vantage;
-use crate::domain::stored::{Bucket, Counts, Pair, Scope, View};
+use crate::domain::stored::{Bucket, Counts, Pair, Scope, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
+use crate::web::api::Problems;
+use crate::web::extract::Query;
+use crate::web::{AppState, Failure};
 use askama::Template;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Html;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -155,7 +161,7 @@ pub struct Overview {
     pub pairs: Vec<PairOut>,
     /// Requests and retries over time.
     pub series: Series,
-    /// When the newest stored event was sent; null where nothing was ever stored.
+    /// When the newest event was stored; null where nothing ever was.
     pub last_event_at: Option<Stamp>,
 }
 
@@ -170,10 +176,48 @@ pub struct Input {
     pub buckets: Vec<Bucket>,
     /// Services and their upstreams, worst first.
     pub pairs: Vec<Pair>,
-    /// When the newest stored event was sent.
+    /// When the newest event was stored.
     pub last_event_at: Option<UnixMillis>,
     /// The time of asking.
     pub now: UnixMillis,
+}
+
+impl Input {
+    /// Asks the store for all that the overview of `params` shows.
+    pub(crate) async fn fetch(state: &AppState, params: &ViewParams) -> Result<Self, Failure> {
+        let now = state.clock.now();
+        let view = params.view(address::last_hour(now))?;
+        let store = &state.store;
+        let mut pairs = store.pairs(view.window, view.time).await?;
+        pairs.retain(|pair| is_in(&view.scope, pair));
+        Ok(Self {
+            totals: store.totals(&view).await?,
+            buckets: store.buckets(&view, bucket_width(view.window)).await?,
+            pairs,
+            last_event_at: store.last_event_at().await?,
+            view,
+            now,
+        })
+    }
+}
+
+/// Whether a scope holds a pair. Routes are not part of pairs.
+fn is_in(scope: &Scope, pair: &Pair) -> bool {
+    scope.service.as_ref().is_none_or(|service| *service == pair.service)
+        && scope.upstream.as_ref().is_none_or(|upstream| *upstream == pair.upstream)
+        && scope.environment.as_ref().is_none_or(|own| Some(own) == pair.environment.as_ref())
+}
+
+/// `GET /`
+#[utoipa::path(get, path = "/", tag = "pages", params(ViewParams),
+    responses((status = 200, description = "The overview", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    Query(params): Query<ViewParams>,
+    headers: HeaderMap,
+) -> Result<Html<String>, Failure> {
+    let input = Input::fetch(&state, &params).await?;
+    render(&OverviewPage::new(&input, &origin(&state.config, &headers)))
 }
 
 impl Overview {
@@ -240,7 +284,7 @@ impl OverviewPage {
         let is_quiet = input.totals.attempts == 0 && model.pairs.is_empty();
         let last_hour_href = input.last_event_at.filter(|_| is_quiet).map(|at| {
             let window = address::last_hour(at.plus(Millis(1)));
-            let view = View { window, ..input.view.clone() };
+            let view = View { window, time: TimeBasis::Received, ..input.view.clone() };
             Address::new("/").view(&view).finish()
         });
         Self {

@@ -3,10 +3,16 @@
 use super::address::{self, Address, AddressError, ViewParams, filled};
 use super::attempt::AttemptOut;
 use super::model::{Shell, ViewOut, scope_title};
-use super::words;
+use super::{render, services, words};
+use crate::domain::checklist::{answers, report_card};
 use crate::domain::stored::{Cursor, Dimension, RowFilter, StoredEvent, View};
 use crate::domain::time::UnixMillis;
+use crate::web::api::Problems;
+use crate::web::extract::Query;
+use crate::web::{AppState, Failure};
 use askama::Template;
+use axum::extract::State;
+use axum::response::Html;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -304,9 +310,67 @@ impl RowsPage {
     }
 }
 
-/// The default view of the list, and what its parameters name.
-pub fn view_of(params: &ViewParams, now: UnixMillis) -> Result<View, AddressError> {
-    params.view(address::last_hour(now))
+/// What a list's address asks for, and what the store holds of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Found {
+    /// The filter in force.
+    pub(crate) filter: RowFilter,
+    /// The finding in force.
+    pub(crate) finding: Option<String>,
+    /// The rows.
+    pub(crate) rows: Rows,
+}
+
+impl Found {
+    /// Asks the store for one page of rows; `path` is where the next page is.
+    pub(crate) async fn fetch(
+        state: &AppState,
+        path: &'static str,
+        view: &ViewParams,
+        params: &RowParams,
+    ) -> Result<Self, Failure> {
+        let now = state.clock.now();
+        let filter = params.filter(view.view(address::last_hour(now))?)?;
+        if let Some(id) = filled(params.finding.as_deref()) {
+            return Self::behind(state, filter, id).await;
+        }
+        let (cursor, limit) = (params.cursor()?, params.page_rows()?);
+        let page = state.store.rows(&filter, cursor.as_ref(), limit).await?;
+        let rows = Rows::of_filter(path, &filter, limit, &page.items, page.next.as_ref());
+        Ok(Self { filter, finding: None, rows })
+    }
+
+    /// The rows behind a finding or a grade: it is answered anew, and its rows are fetched by key.
+    async fn behind(state: &AppState, filter: RowFilter, id: &str) -> Result<Self, Failure> {
+        let facts = state.store.facts(&filter.view, state.clock.now()).await?;
+        let found = if id.starts_with("mistake-") || id.starts_with("habit-") {
+            let card = report_card(&facts);
+            services::find_grade(&card, id)
+                .map(|g| (format!("{}: {}", g.title, g.evidence), g.rows_total, g.rows.clone()))
+        } else {
+            let all = answers(&facts).into_iter().flat_map(|answer| answer.findings);
+            all.into_iter()
+                .find(|finding| finding.id == id)
+                .map(|finding| (finding.text, finding.rows_total, finding.rows))
+        };
+        let (text, total, refs) =
+            found.ok_or_else(|| Failure::not_found("finding of this view"))?;
+        let items = state.store.rows_by_refs(&refs).await?;
+        let rows = Rows::of_finding(&filter.view, &text, total, &items);
+        Ok(Self { filter, finding: Some(id.to_owned()), rows })
+    }
+}
+
+/// `GET /events`
+#[utoipa::path(get, path = "/events", tag = "pages", params(ViewParams, RowParams),
+    responses((status = 200, description = "A list of attempts", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    Query(view): Query<ViewParams>,
+    Query(params): Query<RowParams>,
+) -> Result<Html<String>, Failure> {
+    let found = Found::fetch(&state, "/events", &view, &params).await?;
+    render(&RowsPage::new(found.rows, &found.filter, found.finding.as_deref()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,8 @@
 
 use super::{overview, triage};
 use crate::domain::checklist::{
-    Answer, AnswerState, Facts, Finding, NextAction, Step, Table, answers, samples as facts,
+    Answer, AnswerState, Facts, Finding, NextAction, PlannerInput, Step, Table, answers,
+    samples as facts,
 };
 use crate::domain::classify::{Certainty, Layer, LimitType, Responder, Tri};
 use crate::domain::event::{AttemptError, Event, Outcome, RetryLayer, Vantage};
@@ -318,6 +319,8 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
         buckets: Vec::new(),
         answers: Vec::new(),
         marks: Vec::new(),
+        plan: None,
+        suggested: None,
     };
     let mut samples: Vec<(&'static str, triage::Input)> = hostile()
         .into_iter()
@@ -339,6 +342,14 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
             buckets: buckets(),
             answers: answers_with("Cloudflare refused 900 of 3,700 attempts by a rate rule."),
             marks: vec![mark("Lowered the SDK's attempts to 2")],
+            plan: Some(PlannerInput {
+                allowed: 120,
+                window_ms: 60_000,
+                aimed: 90,
+                work: 600,
+                answer_ms: 2_000,
+            }),
+            suggested: None,
         },
     ));
     samples.push(("empty", empty));
@@ -348,6 +359,8 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
         buckets: facts.buckets.clone(),
         answers: answers(facts),
         marks: facts.marks.clone(),
+        plan: None,
+        suggested: PlannerInput::from_facts(facts),
     };
     samples.push(("incident", of(&facts::usual())));
     samples.push(("nothing", of(&facts::empty())));

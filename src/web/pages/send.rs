@@ -1,11 +1,16 @@
 //! `/send`: how to send data, with settings to copy.
 
 use super::model::Shell;
-use super::words;
+use super::{origin, render, words};
 use crate::domain::stored::Sender;
 use crate::domain::time::UnixMillis;
+use crate::web::api::Problems;
 use crate::web::api::schema::NativeEvent;
+use crate::web::{AppState, Failure};
 use askama::Template;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::response::Html;
 use serde::Serialize;
 use utoipa::{PartialSchema, ToSchema};
 
@@ -237,6 +242,19 @@ fn snippets(origin: &str, needs_token: bool, now: UnixMillis) -> Vec<Snippet> {
             ),
         },
     ]
+}
+
+/// `GET /send`
+#[utoipa::path(get, path = "/send", tag = "pages",
+    responses((status = 200, description = "How to send data", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+) -> Result<Html<String>, Failure> {
+    let senders = state.store.senders().await?;
+    let origin = origin(&state.config, &headers);
+    let needs_token = !state.config.access.ingest_tokens.is_empty();
+    render(&SendPage::new(&origin, needs_token, &senders, state.clock.now()))
 }
 
 /// The page.

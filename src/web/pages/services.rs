@@ -5,13 +5,18 @@ use super::address::{self, Address, AddressError, ViewParams};
 use super::model::{Figure, Shell, Stamp, ViewOut, figures};
 use super::overview::{Range, ranges};
 use super::triage::RowRef;
-use super::words;
-use crate::domain::checklist::{Grade, GradeMark, LayerCard, ReportCard};
+use super::{render, words};
+use crate::domain::checklist::{Grade, GradeMark, LayerCard, ReportCard, report_card};
 use crate::domain::event::RetryLayer;
 use crate::domain::stored::{Counts, Scope, ServiceCounts, TimeBasis, View};
 use crate::domain::time::{DAY_MS, Millis, UnixMillis, Window};
+use crate::web::api::Problems;
+use crate::web::extract::{Path, Query};
+use crate::web::{AppState, Failure};
 use askama::Template;
-use serde::Serialize;
+use axum::extract::State;
+use axum::response::Html;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// How many rows of a grade the document lists; its address leads to all.
@@ -135,6 +140,49 @@ fn card_address(service: &str, view: &View) -> String {
     } else {
         base + &query
     }
+}
+
+/// Which service, for the few names that no path can carry.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct NameParams {
+    name: Option<String>,
+}
+
+/// `GET /services`
+#[utoipa::path(get, path = "/services", tag = "pages", params(ViewParams),
+    responses((status = 200, description = "The calling services", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn list(
+    State(state): State<AppState>,
+    Query(params): Query<ViewParams>,
+    Query(name): Query<NameParams>,
+) -> Result<Html<String>, Failure> {
+    if let Some(name) = name.name {
+        return card(&state, &name, &params).await;
+    }
+    let now = state.clock.now();
+    let view = params.view(last_day(now))?;
+    let services = state.store.services(view.window).await?;
+    render(&ServicesPage::new(&view, &services, now))
+}
+
+/// `GET /services/{name}`
+#[utoipa::path(get, path = "/services/{name}", tag = "pages",
+    params(("name" = String, Path, description = "The service"), ViewParams),
+    responses((status = 200, description = "The report card of a service", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    Path(name): Path<String>,
+    Query(params): Query<ViewParams>,
+) -> Result<Html<String>, Failure> {
+    card(&state, &name, &params).await
+}
+
+async fn card(state: &AppState, name: &str, params: &ViewParams) -> Result<Html<String>, Failure> {
+    let now = state.clock.now();
+    let view = card_view(name, params, now)?;
+    let facts = state.store.facts(&view, now).await?;
+    render(&ServicePage::new(&view, &facts.totals, &report_card(&facts), now))
 }
 
 /// The list of services.
@@ -425,7 +473,7 @@ impl ServicePage {
     #[cfg(test)]
     pub(crate) fn samples() -> Vec<(&'static str, Self)> {
         use super::samples;
-        use crate::domain::checklist::{report_card, samples as facts};
+        use crate::domain::checklist::samples as facts;
         let page = |facts: &crate::domain::checklist::Facts, service: &str| {
             let mut view = facts.view.clone();
             view.scope.service = Some(service.to_owned());
@@ -449,7 +497,7 @@ impl ServicePage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::checklist::{report_card, samples as facts};
+    use crate::domain::checklist::samples as facts;
 
     #[test]
     fn every_grade_with_rows_is_found_by_the_id_in_its_address() {

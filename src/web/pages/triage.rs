@@ -1,19 +1,28 @@
 //! `/triage`: the eight steps for a scope and a window, as a page, as JSON and as Markdown at one
 //! permalink.
 
-use super::address::{self, Address};
+use super::address::{self, Address, AddressError, ViewParams, filled};
 use super::chart::Chart;
 use super::model::{Figure, Series, Shell, Stamp, ViewOut, figures, scope_title, series_width};
 use super::overview::{Range, ranges};
-use super::words;
-use crate::domain::checklist::{Answer, AnswerState, Finding, NextAction, Step, Table};
-use crate::domain::stored::{Bucket, Counts, Labels, Mark, TimeBasis, View};
-use crate::domain::time::UnixMillis;
+use super::{public_origin, render, words};
+use crate::domain::checklist::{
+    Answer, AnswerState, Finding, NextAction, PlannerInput, Step, Table, answers, plan,
+};
+use crate::domain::stored::{Bucket, Counts, Labels, Mark, RowFilter, Scope, TimeBasis, View};
+use crate::domain::time::{Millis, UnixMillis, Window};
 use crate::export::markdown;
+use crate::web::api::Problems;
+use crate::web::extract::Query;
+use crate::web::{AppState, Failure};
 use askama::Template;
-use serde::Serialize;
+use axum::Json;
+use axum::extract::State;
+use axum::http::header;
+use axum::response::{IntoResponse, Redirect, Response};
+use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// How many rows of a finding the document lists; its address leads to all.
 const ROWS_LISTED: usize = 20;
@@ -162,6 +171,9 @@ pub struct Triage {
     pub figures: Vec<Figure>,
     /// The eight steps.
     pub steps: Vec<StepOut>,
+    /// What the planner says, where it is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanOut>,
     /// Changes that were marked for this scope.
     pub marks: Vec<MarkOut>,
     /// Requests and retries over time.
@@ -181,6 +193,10 @@ pub struct Input {
     pub answers: Vec<Answer>,
     /// Marked changes that concern the scope.
     pub marks: Vec<Mark>,
+    /// What the planner is asked.
+    pub plan: Option<PlannerInput>,
+    /// What the facts suggest to ask it.
+    pub suggested: Option<PlannerInput>,
 }
 
 fn finding_out(view: &View, finding: &Finding) -> FindingOut {
@@ -248,6 +264,7 @@ impl Triage {
             summary,
             figures: figures(view, &input.totals),
             steps: input.answers.iter().map(|answer| step_out(view, answer)).collect(),
+            plan: input.plan.as_ref().map(PlanOut::of),
             marks: input.marks.iter().map(Into::into).collect(),
             series: Series::of(
                 view.window,
@@ -306,6 +323,12 @@ impl Triage {
                 let _ = writeln!(out, "\n{}", markdown::sentence(&step.basis));
             }
         }
+        if let Some(plan) = &self.plan {
+            out.push_str("\n## Plan\n\n");
+            for sentence in &plan.sentences {
+                let _ = writeln!(out, "- {}", markdown::sentence(sentence));
+            }
+        }
         if !self.marks.is_empty() {
             out.push_str("\n## Marked changes\n\n");
             for mark in &self.marks {
@@ -340,6 +363,225 @@ impl Triage {
     }
 }
 
+/// What the planner is asked, as the address names it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct PlanParams {
+    /// Planner: requests that the limit allows per window.
+    pub plan_allowed: Option<String>,
+    /// Planner: length of the window in seconds.
+    pub plan_window_s: Option<String>,
+    /// Planner: requests per window to aim at.
+    pub plan_aimed: Option<String>,
+    /// Planner: requests to do.
+    pub plan_work: Option<String>,
+    /// Planner: time of an answer in milliseconds.
+    pub plan_answer_ms: Option<String>,
+}
+
+impl PlanParams {
+    fn texts(&self) -> [(&'static str, Option<&str>); 5] {
+        [
+            ("plan_allowed", filled(self.plan_allowed.as_deref())),
+            ("plan_window_s", filled(self.plan_window_s.as_deref())),
+            ("plan_aimed", filled(self.plan_aimed.as_deref())),
+            ("plan_work", filled(self.plan_work.as_deref())),
+            ("plan_answer_ms", filled(self.plan_answer_ms.as_deref())),
+        ]
+    }
+
+    /// What is asked; `None` where nothing is.
+    pub fn input(&self) -> Result<Option<PlannerInput>, AddressError> {
+        let texts = self.texts();
+        if texts.iter().all(|(_, text)| text.is_none()) {
+            return Ok(None);
+        }
+        let number = |at: usize| -> Result<u64, AddressError> {
+            let (name, text) = texts[at];
+            text.and_then(|text| text.parse().ok())
+                .ok_or_else(|| AddressError::new(name, "expected a whole number"))
+        };
+        let small = |at: usize| -> Result<u32, AddressError> {
+            u32::try_from(number(at)?)
+                .map_err(|_| AddressError::new(texts[at].0, "expected a smaller number"))
+        };
+        let length = |at: usize, factor: i64| -> Result<i64, AddressError> {
+            let value = i64::try_from(number(at)?).unwrap_or(i64::MAX);
+            Ok(value.saturating_mul(factor))
+        };
+        Ok(Some(PlannerInput {
+            allowed: small(0)?,
+            window_ms: length(1, 1_000)?,
+            aimed: small(2)?,
+            work: number(3)?,
+            answer_ms: length(4, 1)?,
+        }))
+    }
+
+    fn add_to(&self, address: Address) -> Address {
+        self.texts()
+            .into_iter()
+            .fold(address, |address, (name, text)| address.with_some(name, text))
+    }
+}
+
+/// What the planner says.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct PlanOut {
+    /// Milliseconds from one send to the next; null where there is no plan.
+    pub spacing_ms: Option<f64>,
+    /// The least time for all of the work, in milliseconds.
+    pub total_ms: Option<i64>,
+    /// Requests in flight at once.
+    pub in_flight: Option<u64>,
+    /// The plan in sentences, or why there is none.
+    pub sentences: Vec<String>,
+}
+
+impl PlanOut {
+    fn of(input: &PlannerInput) -> Self {
+        match plan(input) {
+            Ok(plan) => Self {
+                spacing_ms: Some(plan.spacing_ms),
+                total_ms: Some(plan.total_ms),
+                in_flight: Some(plan.in_flight),
+                sentences: plan.sentences,
+            },
+            Err(error) => Self {
+                spacing_ms: None,
+                total_ms: None,
+                in_flight: None,
+                sentences: vec![format!("There is no plan: {error}.")],
+            },
+        }
+    }
+}
+
+/// The planner's form: what is asked, or what to begin with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct PlanForm {
+    allowed: String,
+    window_s: String,
+    aimed: String,
+    work: String,
+    answer_ms: String,
+}
+
+impl PlanForm {
+    fn of(input: Option<PlannerInput>) -> Self {
+        // The example of the planner's own documentation, where nothing better is known.
+        let input = input.unwrap_or(PlannerInput {
+            allowed: 120,
+            window_ms: 60_000,
+            aimed: 90,
+            work: 600,
+            answer_ms: 2_000,
+        });
+        Self {
+            allowed: input.allowed.to_string(),
+            window_s: (input.window_ms / 1_000).max(1).to_string(),
+            aimed: input.aimed.to_string(),
+            work: input.work.to_string(),
+            answer_ms: input.answer_ms.to_string(),
+        }
+    }
+}
+
+/// The window of a scope whose address names none: the hour that ends with its newest limited
+/// attempt, else the last hour.
+async fn default_window(state: &AppState, params: &ViewParams) -> Result<Window, Failure> {
+    let now = state.clock.now();
+    let last_hour = address::last_hour(now);
+    if params.has_times() || params.scope() == Scope::default() {
+        return Ok(last_hour);
+    }
+    let window =
+        Window { from: last_hour.to.plus(Millis(-address::MAX_WINDOW_MS)), to: last_hour.to };
+    let view = View { scope: params.scope(), window, time: params.time()? };
+    let filter = RowFilter { view, limited: Some(true), retry: None, value: None };
+    let page = state.store.rows(&filter, None, 1).await?;
+    Ok(page.items.first().map_or(last_hour, |newest| {
+        let at = match filter.view.time {
+            TimeBasis::Event => newest.event.occurred_at,
+            TimeBasis::Received => newest.received_at,
+        };
+        address::last_hour(at.plus(Millis(1)))
+    }))
+}
+
+impl Input {
+    /// Asks the store for the facts of `params` and answers the eight steps.
+    pub(crate) async fn fetch(
+        state: &AppState,
+        params: &ViewParams,
+        plan: &PlanParams,
+    ) -> Result<Self, Failure> {
+        let view = params.view(default_window(state, params).await?)?;
+        let facts = state.store.facts(&view, state.clock.now()).await?;
+        let asked = plan.input()?;
+        // Many attempts take a while to judge; others are answered meanwhile.
+        let judging = tokio::task::spawn_blocking(move || {
+            let suggested = PlannerInput::from_facts(&facts);
+            Self {
+                view,
+                totals: facts.totals,
+                answers: answers(&facts),
+                buckets: facts.buckets,
+                marks: facts.marks,
+                plan: asked,
+                suggested,
+            }
+        });
+        judging.await.map_err(|error| Failure::internal(&error))
+    }
+}
+
+/// `GET /triage`
+#[utoipa::path(get, path = "/triage", tag = "pages", params(ViewParams, PlanParams),
+    responses(
+        (status = 200, description = "The eight steps", body = String, content_type = "text/html"),
+        (status = 303, description = "The same with absolute times, where the address names none"),
+        Problems))]
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    Query(params): Query<ViewParams>,
+    Query(plan): Query<PlanParams>,
+) -> Result<Response, Failure> {
+    if !params.has_times() {
+        let view = params.view(default_window(&state, &params).await?)?;
+        let address = plan.add_to(Address::new("/triage").view(&view)).finish();
+        return Ok(Redirect::to(&address).into_response());
+    }
+    let input = Input::fetch(&state, &params, &plan).await?;
+    let labels = state.store.labels(input.view.window).await?;
+    Ok(render(&TriagePage::new(&input, labels, state.clock.now()))?.into_response())
+}
+
+/// `GET /triage.json`
+#[utoipa::path(get, path = "/triage.json", tag = "triage", params(ViewParams, PlanParams),
+    responses((status = 200, description = "The eight steps", body = Triage), Problems))]
+pub(crate) async fn json(
+    State(state): State<AppState>,
+    Query(params): Query<ViewParams>,
+    Query(plan): Query<PlanParams>,
+) -> Result<Json<Triage>, Failure> {
+    Ok(Json(Triage::build(&Input::fetch(&state, &params, &plan).await?)))
+}
+
+/// `GET /triage.md`
+#[utoipa::path(get, path = "/triage.md", tag = "triage", params(ViewParams, PlanParams),
+    responses((status = 200, description = "The eight steps as Markdown", body = String, content_type = "text/markdown"), Problems))]
+pub(crate) async fn document(
+    State(state): State<AppState>,
+    Query(params): Query<ViewParams>,
+    Query(plan): Query<PlanParams>,
+) -> Result<Response, Failure> {
+    let input = Input::fetch(&state, &params, &plan).await?;
+    let text = Triage::build(&input).markdown(&public_origin(&state.config));
+    Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response())
+}
+
 /// The page.
 #[derive(Debug, Clone, Template)]
 #[template(path = "pages/triage.html")]
@@ -351,6 +593,9 @@ pub struct TriagePage {
     ranges: Vec<Range>,
     is_received: bool,
     rows: String,
+    form: PlanForm,
+    /// When a change that is marked now took effect, to begin with.
+    mark_at: Stamp,
 }
 
 impl TriagePage {
@@ -369,6 +614,8 @@ impl TriagePage {
             ranges: ranges("/triage", view, now),
             is_received: view.time == TimeBasis::Received,
             rows: address::rows_of(view, None, None, None),
+            form: PlanForm::of(input.plan.or(input.suggested)),
+            mark_at: Stamp(now.floor_to(1_000)),
             labels,
             model,
         }

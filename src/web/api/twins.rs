@@ -1,0 +1,146 @@
+//! The JSON twins of the pages.
+
+use super::Problems;
+use crate::domain::checklist::{curl_twin, report_card};
+use crate::domain::classify::classify;
+use crate::web::extract::{Path, Query};
+use crate::web::pages::address::ViewParams;
+use crate::web::pages::event::EventOut;
+use crate::web::pages::lookup::{Lookup, LookupParams};
+use crate::web::pages::operation::Operation;
+use crate::web::pages::origin;
+use crate::web::pages::overview::{self, Overview};
+use crate::web::pages::rows::{Found, RowParams, Rows};
+use crate::web::pages::send::Send;
+use crate::web::pages::services::{self, Card, Services};
+use crate::web::pages::triage::{self, PlanParams, Triage};
+use crate::web::{AppState, Failure};
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+/// `GET /api/v1/overview`
+#[utoipa::path(get, path = "/api/v1/overview", tag = "overview", params(ViewParams),
+    responses((status = 200, description = "Limited dependencies, worst first", body = Overview), Problems))]
+pub(crate) async fn overview(
+    State(state): State<AppState>,
+    Query(params): Query<ViewParams>,
+) -> Result<Json<Overview>, Failure> {
+    Ok(Json(Overview::build(&overview::Input::fetch(&state, &params).await?)))
+}
+
+/// `GET /api/v1/triage`
+#[utoipa::path(get, path = "/api/v1/triage", tag = "triage", params(ViewParams, PlanParams),
+    responses((status = 200, description = "The eight steps", body = Triage), Problems))]
+pub(crate) async fn triage(
+    State(state): State<AppState>,
+    Query(params): Query<ViewParams>,
+    Query(plan): Query<PlanParams>,
+) -> Result<Json<Triage>, Failure> {
+    Ok(Json(Triage::build(&triage::Input::fetch(&state, &params, &plan).await?)))
+}
+
+/// `GET /api/v1/events`
+#[utoipa::path(get, path = "/api/v1/events", tag = "events", params(ViewParams, RowParams),
+    responses((status = 200, description = "Attempts, newest first", body = Rows), Problems))]
+pub(crate) async fn events(
+    State(state): State<AppState>,
+    Query(view): Query<ViewParams>,
+    Query(params): Query<RowParams>,
+) -> Result<Json<Rows>, Failure> {
+    Ok(Json(Found::fetch(&state, "/api/v1/events", &view, &params).await?.rows))
+}
+
+/// Every event with one id: more than one where it was sent with several times.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct Events {
+    items: Vec<EventOut>,
+    /// Always null: the list has one page.
+    next: Option<String>,
+}
+
+/// `GET /api/v1/events/{id}`
+#[utoipa::path(get, path = "/api/v1/events/{id}", tag = "events",
+    params(("id" = String, Path, description = "Id of the event")),
+    responses((status = 200, description = "The events with this id, each with its verdict", body = Events), Problems))]
+pub(crate) async fn event(
+    State(state): State<AppState>,
+    Path(id): Path<String>,
+) -> Result<Json<Events>, Failure> {
+    let events = state.store.events_by_id(&id).await?;
+    if events.is_empty() {
+        return Err(Failure::not_found("event"));
+    }
+    let items = events
+        .iter()
+        .map(|one| EventOut::of(one, classify(&one.event.response()), curl_twin(one).command));
+    Ok(Json(Events { items: items.collect(), next: None }))
+}
+
+/// `GET /api/v1/operations/{id}`
+#[utoipa::path(get, path = "/api/v1/operations/{id}", tag = "events",
+    params(("id" = String, Path, description = "Id of the operation")),
+    responses((status = 200, description = "The attempts of one operation and the waits between them", body = Operation), Problems))]
+pub(crate) async fn operation(
+    State(state): State<AppState>,
+    Path(id): Path<String>,
+) -> Result<Json<Operation>, Failure> {
+    let events = state.store.operation(&id).await?;
+    Operation::of(&id, &events).map(Json).ok_or_else(|| Failure::not_found("operation"))
+}
+
+/// `GET /api/v1/lookup`
+#[utoipa::path(get, path = "/api/v1/lookup", tag = "events", params(LookupParams),
+    responses((status = 200, description = "Everything with this id; an empty list where nothing has it", body = Lookup), Problems))]
+pub(crate) async fn lookup(
+    State(state): State<AppState>,
+    Query(params): Query<LookupParams>,
+) -> Result<Json<Lookup>, Failure> {
+    let id = params.wanted().ok_or_else(|| {
+        Failure::invalid_parameter("id", "a request, ray, trace, operation or event id")
+    })?;
+    Ok(Json(Lookup::of(id, &state.store.lookup(id).await?)))
+}
+
+/// `GET /api/v1/services`
+#[utoipa::path(get, path = "/api/v1/services", tag = "services", params(ViewParams),
+    responses((status = 200, description = "The calling services, most limited first", body = Services), Problems))]
+pub(crate) async fn services(
+    State(state): State<AppState>,
+    Query(params): Query<ViewParams>,
+) -> Result<Json<Services>, Failure> {
+    let now = state.clock.now();
+    let view = params.view(services::last_day(now))?;
+    let counted = state.store.services(view.window).await?;
+    Ok(Json(Services::build(&view, &counted, now)))
+}
+
+/// `GET /api/v1/services/{name}`
+#[utoipa::path(get, path = "/api/v1/services/{name}", tag = "services",
+    params(("name" = String, Path, description = "The service"), ViewParams),
+    responses((status = 200, description = "The report card of a service", body = Card), Problems))]
+pub(crate) async fn service(
+    State(state): State<AppState>,
+    Path(name): Path<String>,
+    Query(params): Query<ViewParams>,
+) -> Result<Json<Card>, Failure> {
+    let now = state.clock.now();
+    let view = services::card_view(&name, &params, now)?;
+    let facts = state.store.facts(&view, now).await?;
+    Ok(Json(Card::build(&view, &facts.totals, &report_card(&facts))))
+}
+
+/// `GET /api/v1/send`
+#[utoipa::path(get, path = "/api/v1/send", tag = "events",
+    responses((status = 200, description = "How to send data, and what became of what was sent", body = Send), Problems))]
+pub(crate) async fn send(
+    State(state): State<AppState>,
+    headers: HeaderMap,
+) -> Result<Json<Send>, Failure> {
+    let senders = state.store.senders().await?;
+    let needs_token = !state.config.access.ingest_tokens.is_empty();
+    let origin = origin(&state.config, &headers);
+    Ok(Json(Send::build(&origin, needs_token, &senders, state.clock.now())))
+}
