@@ -159,7 +159,9 @@ mod tests {
                     _ => {}
                 }
             }
-            let steps = input.answers.len() + usize::from(!input.marks.is_empty());
+            let steps = input.answers.len()
+                + usize::from(!input.marks.is_empty())
+                + usize::from(input.plan.is_some());
             assert_eq!(headings.iter().filter(|l| **l == 1).count(), 1, "{name}");
             assert_eq!(headings.len(), 1 + steps, "{name}: {headings:?}");
             assert!(!text.contains(['\u{202e}', '\u{200b}', '\u{0}', '\r']), "{name}");
