@@ -133,9 +133,13 @@ fn error_number(facts: &Facts<'_>) -> Option<u16> {
     if facts.body.starts_with('{') && facts.says("\"cloudflare_error\"") {
         return facts.json_value("error_code").and_then(digits);
     }
+    if facts.says("you are being rate limited") && facts.says("cloudflare") {
+        return Some(1015);
+    }
     let lower = facts.lower();
-    let (_, rest) = lower.split_once("cf-error-code\">")?;
-    digits(rest)
+    ["cf-error-code\">", "code-label\">error code ", "code-label\">"]
+        .iter()
+        .find_map(|mark| lower.split_once(mark).and_then(|(_, rest)| digits(rest)))
 }
 
 /// The pages that Cloudflare makes: 1xxx and 52x errors, blocks and challenges.

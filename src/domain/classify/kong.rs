@@ -25,11 +25,13 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     let own = facts.has("x-kong-response-latency");
     let relayed = facts.has("x-kong-upstream-latency") || facts.has("x-kong-proxy-latency");
     let named = facts.server_is("kong/");
-    if !own && !relayed && !named && !facts.has("x-kong-request-id") && !facts.holds("via", "kong/")
-    {
+    let present =
+        own || relayed || named || facts.has("x-kong-request-id") || facts.holds("via", "kong/");
+    if present {
+        sheet.add(Claim::on_path(&KG_0, WHO, "server, via or x-kong-* of Kong"));
+    } else if facts.status != 429 {
         return;
     }
-    sheet.add(Claim::on_path(&KG_0, WHO, "server, via or x-kong-* of Kong"));
     if relayed {
         if facts.status >= 400 && facts.body_is_empty() && named_period(facts) {
             let seen = "x-kong-upstream-latency, an empty body and a limit per period";
@@ -47,8 +49,8 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let seen = facts.quote("x-kong-response-latency");
         let claim = Claim::at(&KG_1, WHO, Weight::Proof, seen).signs_body().reached(Tri::No);
         sheet.add(if says_limit { of_window(facts, claim) } else { claim });
-    } else if named && facts.says("api rate limit exceeded") {
-        let seen = "server: kong with the rate limiting plugin's message";
+    } else if (named || named_period(facts)) && facts.says("\"api rate limit exceeded\"") {
+        let seen = "the rate limiting plugin's message with its name or a limit per period";
         sheet.add(of_window(facts, Claim::at(&KG_4, WHO, Weight::Strong, seen)));
     }
 }

@@ -44,6 +44,7 @@ mod squid;
 mod traefik;
 mod trafficserver;
 mod tyk;
+mod unnamed;
 mod varnish;
 mod vercel;
 mod verdict;

@@ -5,15 +5,17 @@ use super::facts::Facts;
 use super::{LimitType, LimitUnit, Responder, Tri, Weight};
 
 const LIMITER: &str = "traefik/traefik pkg/middlewares/ratelimiter/rate_limiter.go";
+const BALANCER: &str = "traefik/traefik pkg/server/service/loadbalancer";
 const CONNLIMIT: &str = "vulcand/oxy connlimit/connlimit.go";
 
 static TR_1: Rule = Rule::new("TR-1", LIMITER);
 static TR_2: Rule = Rule::new("TR-2", CONNLIMIT);
 static TR_3: Rule = Rule::new("TR-3", LIMITER);
+static TR_4: Rule = Rule::new("TR-4", BALANCER);
 
 /// The signature.
 pub(crate) static SIGNATURE: Signature =
-    Signature { id: "traefik", rules: &[&TR_1, &TR_2, &TR_3], look };
+    Signature { id: "traefik", rules: &[&TR_1, &TR_2, &TR_3, &TR_4], look };
 
 const WHO: Responder = Responder::Traefik;
 
@@ -43,6 +45,14 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 .signs_body()
                 .limit(LimitType::Rate, 0.97)
                 .unit(LimitUnit::Requests),
+        );
+    } else if facts.body == "no available server" && facts.status == 503 {
+        let seen = "body: no available server";
+        sheet.add(
+            Claim::at(&TR_4, WHO, Weight::Medium, seen)
+                .group("traefik-body")
+                .signs_body()
+                .reached(Tri::No),
         );
     } else if facts.body.starts_with("max connections reached") && facts.body.len() < 60 {
         let seen = "body: max connections reached";

@@ -21,6 +21,10 @@ pub(crate) static SIGNATURE: Signature =
 fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     const WHO: Responder = Responder::Varnish;
     let ids = facts.get("x-varnish");
+    // Fastly is built on Varnish and signs alike.
+    if ids.is_none() && facts.get("x-served-by").is_some_and(|v| v.contains("cache-")) {
+        return;
+    }
     let named = facts.server_is("varnish");
     let via = facts.has("via")
         && facts.response.headers.all("via").any(|v| contains_ci(v, "varnish"))

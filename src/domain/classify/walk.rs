@@ -210,6 +210,13 @@ pub(crate) fn walk(sheet: &Sheet, outer: Option<Responder>, declared: &[Responde
         chain_conflict |= contradicted;
     }
     let marked = mass(markers());
+    let unnamed = |c: &&Claim| c.about == Responder::Unknown && c.says == Says::At;
+    if mass(sheet.claims.iter().filter(unnamed)).ratio > marked.ratio {
+        // A product without a name of its own here answered.
+        let responder = Responder::Unknown;
+        let stopped_at = hops.last().copied();
+        return Answer { responder, chance: 0.0, stopped_at, hops, conflicts };
+    }
     let whole_path_known = !declared.is_empty();
     let (raw, best) = if marked.best.is_strong() {
         (chance(PRIOR_ODDS * marked.ratio).min(chain), marked.best.max(chain_best))
