@@ -29,8 +29,8 @@ fn say(line: &str) {
     writeln!(std::io::stdout().lock(), "{line}").unwrap();
 }
 
-/// A fleet: 120 services, 40 upstreams, 3 routes each, 12 % limited, retries that follow refusals,
-/// 500 keys and 2,000 instances; time runs evenly through one hour.
+/// A fleet: 120 services, each calling 3 of 40 upstreams with 3 routes, 4 keys, 16 instances and 3 egress
+/// addresses a service; 12 % limited, 10 % retries; time runs evenly through one hour.
 fn event(n: u64, total: u64) -> Event {
     let mut state = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d;
     let mut draw = |below: u64| {
@@ -53,7 +53,7 @@ fn event(n: u64, total: u64) -> Event {
     } else {
         200
     };
-    let key = draw(500);
+    let key = service * 4 + draw(4);
     let outcome = if is_limited { "\"retrying\"" } else { "\"succeeded\"" };
     let refusal = if is_limited {
         format!(
@@ -79,7 +79,7 @@ fn event(n: u64, total: u64) -> Event {
         "count":1,"redactions":0}}"#,
         duration = 20 + draw(400),
         pod = draw(16),
-        address = draw(300),
+        address = service * 3 + draw(3),
     );
     serde_json::from_str(&text).unwrap()
 }

@@ -71,9 +71,11 @@ CREATE TABLE events (
 
 -- Time ranges with all that counts need, so that the edges of a window are read from here alone.
 CREATE INDEX events_by_time
-    ON events (occurred_at, series_id, class_id, attempt, count, duration_ms);
+    ON events (occurred_at, series_id, class_id, attempt, count, duration_ms,
+               key_id, address_id, account_id, instance_id);
 CREATE INDEX events_by_receipt
-    ON events (received_at, series_id, class_id, attempt, count, duration_ms);
+    ON events (received_at, series_id, class_id, attempt, count, duration_ms,
+               key_id, address_id, account_id, instance_id);
 CREATE INDEX events_by_operation ON events (operation_id) WHERE operation_id IS NOT NULL;
 CREATE INDEX events_by_request ON events (request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX events_by_ray ON events (ray_id) WHERE ray_id IS NOT NULL;

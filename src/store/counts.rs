@@ -1,6 +1,6 @@
 //! Counts of a window: from the sums where they cover whole stretches, from the events at the edges.
 
-use super::batch::{ACTORS, SLOT_MS};
+use super::batch::SLOT_MS;
 use super::reader::{Arg, Reader, Row};
 use super::rows::Class;
 use super::{Store, StoreError, sql};
@@ -22,6 +22,10 @@ pub const TOP_VALUES: usize = 1_000;
 pub const OTHER: &str = "other";
 /// Keys whose services are looked for.
 const SHARED_KEYS: usize = 50;
+
+/// The dimensions of actors in the order of their kinds.
+const ACTOR_DIMENSIONS: [Dimension; 4] =
+    [Dimension::Key, Dimension::Address, Dimension::Account, Dimension::Instance];
 
 /// A window cut at whole stretches: what the sums answer, and what is left at its ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -230,30 +234,28 @@ impl Store {
             }
         }
         let mut keys = Vec::new();
-        for (dimension, (kind, column)) in
-            [Dimension::Key, Dimension::Address, Dimension::Account, Dimension::Instance]
-                .into_iter()
-                .zip(ACTORS)
-        {
-            let rows = self.actors(reader, view, kind, column).await?;
-            let mut named = [0; 3];
-            for row in &rows {
-                let value = row.text(0)?.into_owned();
-                let sum = [row.int(1)?, row.int(2)?, row.int(3)?];
-                for (total, part) in named.iter_mut().zip(sum) {
-                    *total += part;
-                }
-                if dimension == Dimension::Key && keys.len() < SHARED_KEYS {
-                    keys.push(row.int(4)?);
-                }
-                sums.insert((dimension, value), sum);
+        let mut named = [(0_usize, [0_i64; 3]); ACTOR_DIMENSIONS.len()];
+        for row in self.top_actors(reader, view).await? {
+            let kind = usize::try_from(row.int(0)?).unwrap_or(usize::MAX);
+            let Some(dimension) = ACTOR_DIMENSIONS.get(kind).copied() else { continue };
+            let sum = [row.int(2)?, row.int(3)?, row.int(4)?];
+            let (values, total) = &mut named[kind];
+            *values += 1;
+            for (total, part) in total.iter_mut().zip(sum) {
+                *total += part;
             }
+            if dimension == Dimension::Key && keys.len() < SHARED_KEYS {
+                keys.push(row.int(5)?);
+            }
+            sums.insert((dimension, row.text(1)?.into_owned()), sum);
+        }
+        for (dimension, (values, named)) in ACTOR_DIMENSIONS.iter().zip(named) {
             // Below the cap every value is there, so that the rest carried none.
-            let value = if rows.len() < TOP_VALUES { "" } else { OTHER };
+            let value = if values < TOP_VALUES { "" } else { OTHER };
             let rest =
                 [totals.attempts - named[0], totals.limited - named[1], totals.retries - named[2]];
             if rest[0] > 0 {
-                let sum = sums.entry((dimension, value.to_owned())).or_default();
+                let sum = sums.entry((*dimension, value.to_owned())).or_default();
                 for (total, part) in sum.iter_mut().zip(rest) {
                     *total += part;
                 }
@@ -274,12 +276,11 @@ impl Store {
         }
         let words: Vec<String> = keys.iter().map(ToString::to_string).collect();
         let scope = Scope { service: None, route: None, ..view.scope.clone() };
-        let (kind, column) = ACTORS[0];
         let mut args = Cut::new(view.window, SLOT_MS).args();
-        args.extend([Arg::Int(kind), Arg::Int(i64::try_from(TOP_VALUES).unwrap_or(i64::MAX))]);
+        args.push(top_values());
         let text = sql::KEY_SERVICES
             .replace("{actor_cells}", sql::ACTOR_CELLS)
-            .replace("{actor}", column)
+            .replace("{kinds}", sql::ONLY_KEYS)
             .replace("{words}", &words.join(", "));
         let text = sql::scope(&sql::clock(&text, view.time), &scope, &mut args);
         let rows = reader.all(text, &args).await?;
@@ -313,17 +314,12 @@ impl Store {
         Ok(reader.first(text, &args).await?.is_some())
     }
 
-    async fn actors(
-        &self,
-        reader: &mut Reader,
-        view: &View,
-        kind: i64,
-        column: &str,
-    ) -> Result<Vec<Row>, StoreError> {
+    async fn top_actors(&self, reader: &mut Reader, view: &View) -> Result<Vec<Row>, StoreError> {
         let mut args = Cut::new(view.window, SLOT_MS).args();
-        args.extend([Arg::Int(kind), Arg::Int(i64::try_from(TOP_VALUES).unwrap_or(i64::MAX))]);
-        let text =
-            sql::TOP_ACTORS.replace("{actor_cells}", sql::ACTOR_CELLS).replace("{actor}", column);
+        args.push(top_values());
+        let text = sql::TOP_ACTORS
+            .replace("{actor_cells}", sql::ACTOR_CELLS)
+            .replace("{kinds}", sql::ALL_KINDS);
         let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
         reader.all(text, &args).await
     }
@@ -443,6 +439,11 @@ impl Reader {
         let [services, upstreams, environments] = lists;
         Ok(Labels { services, upstreams, environments })
     }
+}
+
+/// [`TOP_VALUES`] for a statement.
+fn top_values() -> Arg {
+    Arg::Int(i64::try_from(TOP_VALUES).unwrap_or(i64::MAX))
 }
 
 /// The whole slots that a window touches.

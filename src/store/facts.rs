@@ -57,7 +57,7 @@ impl Store {
         let before_view = View { window: Window { from, to: view.window.from }, ..view.clone() };
         let before = self.totals_in(reader, &before_view).await?;
         let buckets = self.buckets_in(reader, view, bucket_width_ms(view.window)).await?;
-        let (attempts, attempts_complete) = sample(reader, view, cap).await?;
+        let (attempts, attempts_complete) = sample(reader, view, totals.attempts, cap).await?;
         let has_observations = reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_some();
         let (mut observations, mut has_gateway_source, mut has_origin_source) =
             (Vec::new(), false, false);
@@ -123,26 +123,32 @@ impl Store {
     }
 }
 
-/// The view's attempts in the order they were sent, and whether they are all. Beyond the cap:
+/// How many client attempts (rows) a view holds, counted up to the limit in `args`.
+async fn attempt_rows(
+    reader: &mut Reader,
+    view: &View,
+    mut args: Vec<Arg>,
+) -> Result<i64, StoreError> {
+    let text = sql::scope(&sql::clock(sql::ATTEMPT_ROWS, view.time), &view.scope, &mut args);
+    Ok(reader.first(text, &args).await?.map(|row| row.int(0)).transpose()?.unwrap_or_default())
+}
+
+/// The view's attempts in the order they were sent (`counted` of them, weighted), and whether they are all. Beyond the cap:
 /// limited ones (at first half of the cap, so that there is room for the next), the others of their
 /// operations, the rest of the limited, retries, failures, then others; newest first in each.
 async fn sample(
     reader: &mut Reader,
     view: &View,
+    counted: i64,
     most: usize,
 ) -> Result<(Vec<StoredEvent>, bool), StoreError> {
     let cap = i64::try_from(most).unwrap_or(i64::MAX);
     let window = |limit: i64| {
         vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0), Arg::Int(limit)]
     };
-    let mut args = window(cap + 1);
-    let text = sql::scope(&sql::clock(sql::ATTEMPT_ROWS, view.time), &view.scope, &mut args);
-    let rows = match reader.first(text, &args).await? {
-        Some(row) => row.int(0)?,
-        None => 0,
-    };
     let mut kept = Kept { most, ..Kept::default() };
-    if rows <= cap {
+    // A row counts for at least one attempt.
+    if counted <= cap || attempt_rows(reader, view, window(cap + 1)).await? <= cap {
         kept.add(reader.attempts(view, &[], window(cap)).await?);
         return Ok((kept.in_order(), true));
     }
@@ -156,8 +162,10 @@ async fn sample(
             break;
         }
         let mut args = window(i64::try_from(kept.room() + kept.events.len()).unwrap_or(cap));
-        let only = [in_list("e.operation_id", part, &mut args)];
-        kept.add(reader.attempts(view, &only, args).await?);
+        let text =
+            sql::OF_OPERATIONS.replace("{operations}", &in_list("e.operation_id", part, &mut args));
+        let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
+        kept.add(reader.events(&text, &args).await?);
     }
     for only in [
         &[sql::ONLY_LIMITED.to_owned()][..],

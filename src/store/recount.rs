@@ -14,7 +14,7 @@ pub struct Recount {
     pub attempts: i64,
     /// The same from the sums by class.
     pub summed_attempts: i64,
-    /// For each table of sums: how many of its rows differ from a recount, missing ones included.
+    /// For each table of sums: how many rows it has that a recount has not, and the other way round.
     pub differences: Vec<(&'static str, i64)>,
 }
 
@@ -114,17 +114,15 @@ impl Store {
             (super::sql::ACTOR_SUMS, actors()),
         ] {
             let kept = format!("SELECT {} FROM {}", sums.columns.join(", "), sums.table);
+            // Each side adds its key-unique rows to the other: a row that is on both sides is
+            // there twice.
             let text = format!(
-                "SELECT COUNT(*) FROM (\
-                 SELECT * FROM ({kept}) a EXCEPT SELECT * FROM ({recounted}) b) only_kept \
-                 UNION ALL \
-                 SELECT COUNT(*) FROM (\
-                 SELECT * FROM ({recounted}) c EXCEPT SELECT * FROM ({kept}) d) only_recounted"
+                "SELECT COUNT(*) FROM (SELECT 1 FROM ({kept} UNION ALL {recounted}) both_sides \
+                 GROUP BY {columns} HAVING COUNT(*) <> 2) differing",
+                columns = sums.columns.join(", ")
             );
-            let mut differing = 0;
-            for row in reader.all(text, &[]).await? {
-                differing = differing.max(row.int(0)?);
-            }
+            let row = reader.first(text, &[]).await?;
+            let differing = row.map(|row| row.int(0)).transpose()?.unwrap_or_default();
             differences.push((sums.table, differing));
         }
         let [events, attempts, summed_attempts] = numbers;

@@ -3,7 +3,7 @@
 //!
 //! - `{scope}`: a condition on `series_id` ([`scope`]).
 //! - `{at}`, `{slot}`, `{minute}`: the columns of the clock that the question goes by ([`clock`]).
-//! - `{actor}`: the column of one kind of actor.
+//! - `{cells}`, `{actor_cells}`, `{kinds}`: other constants of this file.
 
 use super::reader::Arg;
 use crate::domain::stored::{Scope, TimeBasis};
@@ -45,27 +45,28 @@ pub(super) const BY_TRACE: &str =
     "WHERE e.trace_id = $1 ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
 
 /// Counts of a window by series, class and rank: whole stretches (`$1` to `$2`) from the sums, the
-/// edges (`$3` to `$4`, `$5` to `$6`) from the events' own index.
+/// edges (`$3` to `$4`, `$5` to `$6`) from the events' own index. The scope stands in each part,
+/// where it keeps rows out before they are put together.
 pub(super) const CELLS: &str = "\
 SELECT series_id, class_id, rank, n, last_at FROM class_counts \
-WHERE {slot} >= $1 AND {slot} < $2 \
+WHERE {slot} >= $1 AND {slot} < $2 AND {scope} \
 UNION ALL \
 SELECT series_id, class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
-count, occurred_at FROM events WHERE {at} >= $3 AND {at} < $4 \
+count, occurred_at FROM events WHERE {at} >= $3 AND {at} < $4 AND {scope} \
 UNION ALL \
 SELECT series_id, class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
-count, occurred_at FROM events WHERE {at} >= $5 AND {at} < $6";
+count, occurred_at FROM events WHERE {at} >= $5 AND {at} < $6 AND {scope}";
 
 /// [`CELLS`] added up by class and rank, for totals.
 pub(super) const TOTALS: &str = "\
 SELECT class_id, rank, CAST(SUM(n) AS BIGINT), MAX(last_at) FROM ({cells}) cells \
-WHERE {scope} GROUP BY class_id, rank";
+GROUP BY class_id, rank";
 
 /// [`CELLS`] added up by series, class and rank, with the names of the series.
 pub(super) const TOTALS_BY_SERIES: &str = "\
 SELECT g.class_id, g.rank, g.n, g.last_at, s.service, s.upstream, s.environment, s.route FROM (\
 SELECT series_id, class_id, rank, CAST(SUM(n) AS BIGINT) AS n, MAX(last_at) AS last_at \
-FROM ({cells}) cells WHERE {scope} GROUP BY series_id, class_id, rank) g \
+FROM ({cells}) cells GROUP BY series_id, class_id, rank) g \
 JOIN series s ON s.id = g.series_id";
 
 /// Counts of a window (`$1` to `$2`, whole minutes) in buckets of `$3` milliseconds. The double
@@ -86,35 +87,46 @@ SELECT class_id, CAST(CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 
 CAST(SUM(count) AS BIGINT) FROM events \
 WHERE {at} >= $1 AND {at} < $2 AND {scope} GROUP BY 1, 2";
 
-/// The parts of a window that count one kind of actor (`$7`), as in [`CELLS`].
+/// The parts of a window by series and actor, as in [`CELLS`]; an event of the edges gives a row for
+/// each of its actors.
 pub(super) const ACTOR_CELLS: &str = "\
-SELECT series_id, word_id, attempts, limited, retries FROM actor_counts \
-WHERE {slot} >= $1 AND {slot} < $2 AND kind = $7 \
+SELECT series_id, kind, word_id, attempts, limited, retries FROM actor_counts \
+WHERE {slot} >= $1 AND {slot} < $2 AND {scope} \
 UNION ALL \
-SELECT e.series_id, e.{actor}, e.count, e.count * c.limited, \
-CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END FROM events e CROSS JOIN classes c \
-WHERE c.id = e.class_id AND c.vantage = 'client' AND e.{actor} IS NOT NULL \
-AND e.{at} >= $3 AND e.{at} < $4 \
+SELECT e.series_id, k.kind, CASE k.kind WHEN 0 THEN e.key_id WHEN 1 THEN e.address_id \
+WHEN 2 THEN e.account_id ELSE e.instance_id END, e.count, e.count * c.limited, \
+CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END \
+FROM events e CROSS JOIN classes c CROSS JOIN {kinds} k \
+WHERE c.id = e.class_id AND c.vantage = 'client' AND e.{at} >= $3 AND e.{at} < $4 AND {scope} \
 UNION ALL \
-SELECT e.series_id, e.{actor}, e.count, e.count * c.limited, \
-CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END FROM events e CROSS JOIN classes c \
-WHERE c.id = e.class_id AND c.vantage = 'client' AND e.{actor} IS NOT NULL \
-AND e.{at} >= $5 AND e.{at} < $6";
+SELECT e.series_id, k.kind, CASE k.kind WHEN 0 THEN e.key_id WHEN 1 THEN e.address_id \
+WHEN 2 THEN e.account_id ELSE e.instance_id END, e.count, e.count * c.limited, \
+CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END \
+FROM events e CROSS JOIN classes c CROSS JOIN {kinds} k \
+WHERE c.id = e.class_id AND c.vantage = 'client' AND e.{at} >= $5 AND e.{at} < $6 AND {scope}";
 
-/// The `$8` values of one kind of actor with the most limited attempts.
+/// The kinds of actors: key, address, account, instance.
+pub(super) const ALL_KINDS: &str = "(SELECT 0 AS kind UNION ALL SELECT 1 UNION ALL SELECT 2 \
+UNION ALL SELECT 3)";
+/// Keys alone.
+pub(super) const ONLY_KEYS: &str = "(SELECT 0 AS kind)";
+
+/// The `$7` values of each kind of actor with the most limited attempts.
 pub(super) const TOP_ACTORS: &str = "\
-SELECT w.word, g.attempts, g.limited, g.retries, g.word_id FROM (\
-SELECT word_id, CAST(SUM(attempts) AS BIGINT) AS attempts, CAST(SUM(limited) AS BIGINT) AS limited, \
-CAST(SUM(retries) AS BIGINT) AS retries FROM ({actor_cells}) cells WHERE {scope} \
-GROUP BY word_id ORDER BY 3 DESC, 2 DESC, 1 LIMIT $8) g JOIN words w ON w.id = g.word_id \
-ORDER BY g.limited DESC, g.attempts DESC, w.word";
+SELECT r.kind, w.word, r.attempts, r.limited, r.retries, r.word_id FROM (\
+SELECT g.*, ROW_NUMBER() OVER (PARTITION BY g.kind \
+ORDER BY g.limited DESC, g.attempts DESC, g.word_id) AS place FROM (\
+SELECT CAST(kind AS BIGINT) AS kind, word_id, CAST(SUM(attempts) AS BIGINT) AS attempts, \
+CAST(SUM(limited) AS BIGINT) AS limited, CAST(SUM(retries) AS BIGINT) AS retries \
+FROM ({actor_cells}) cells WHERE word_id IS NOT NULL GROUP BY kind, word_id) g) r \
+JOIN words w ON w.id = r.word_id WHERE r.place <= $7 ORDER BY r.kind, r.place";
 
 /// Use of the keys `{words}` by each service.
 pub(super) const KEY_SERVICES: &str = "\
 SELECT w.word, s.service, CAST(SUM(u.attempts) AS BIGINT), CAST(SUM(u.limited) AS BIGINT) \
 FROM ({actor_cells}) u JOIN series s ON s.id = u.series_id JOIN words w ON w.id = u.word_id \
-WHERE u.word_id IN ({words}) AND {scope} GROUP BY w.word, s.service \
-ORDER BY 4 DESC, 3 DESC, 1, 2 LIMIT $8";
+WHERE u.kind = 0 AND u.word_id IN ({words}) GROUP BY w.word, s.service \
+ORDER BY 4 DESC, 3 DESC, 1, 2 LIMIT $7";
 
 /// Names of services that occur in a stretch of whole slots (`$1` to `$2`); `{name}` is the column.
 pub(super) const LABELS: &str = "\
@@ -140,6 +152,12 @@ pub(super) const ATTEMPTS: &str = "\
 WHERE e.{at} >= $1 AND e.{at} < $2 AND {scope} AND {only} \
 AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') \
 ORDER BY e.{at} DESC, e.occurred_at DESC, e.event_id DESC LIMIT $3";
+
+/// Client attempts of the operations `{operations}` in a window, at most `$3`. The plus signs keep
+/// the planner from the index by time: it is the operations that are few.
+pub(super) const OF_OPERATIONS: &str = "\
+WHERE {operations} AND +e.{at} >= $1 AND +e.{at} < $2 AND {scope} \
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') LIMIT $3";
 
 /// Limited attempts.
 pub(super) const ONLY_LIMITED: &str = "e.class_id IN (SELECT id FROM classes WHERE limited = 1)";
