@@ -221,6 +221,9 @@ fn in_list(column: &str, values: &[String], args: &mut Vec<Arg>) -> String {
     format!("{column} IN ({})", marks.join(", "))
 }
 
+/// Reads the forms of one id of an event.
+type IdsOf = fn(&StoredEvent) -> Vec<String>;
+
 /// What gateways and origins saw of these attempts: those with the same request, ray or trace id.
 /// Which ones are looked for is [`joined_attempts`]'s to say, so that the steps know what was not.
 async fn joined(
@@ -229,8 +232,7 @@ async fn joined(
 ) -> Result<Vec<StoredEvent>, StoreError> {
     let chosen = joined_attempts(attempts);
     let mut found: BTreeMap<(UnixMillis, String), StoredEvent> = BTreeMap::new();
-    type Read = fn(&StoredEvent) -> Vec<String>;
-    let columns: [(&str, Read); 3] = [
+    let columns: [(&str, IdsOf); 3] = [
         ("e.request_id", |s| s.event.request_id.iter().cloned().collect()),
         ("e.ray_id", |s| ray_forms(s.event.ray_id.as_deref())),
         ("e.trace_id", |s| s.event.trace_id.iter().cloned().collect()),

@@ -96,7 +96,7 @@ async fn ask_everything(store: &Store) -> BTreeMap<String, Vec<Arg>> {
             store.last_event_at().await.unwrap();
             store.senders().await.unwrap();
             store.ready().await.unwrap();
-            RECORDED.with(|all| all.take())
+            RECORDED.with(RefCell::take)
         })
         .await
 }

@@ -5,6 +5,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments, AssertSqlSafe, Postgres, Row as _, Sqlite, Transaction};
 use std::borrow::Cow;
+use std::time::Duration;
 
 /// A value handed to a statement.
 #[derive(Debug, Clone)]
@@ -87,10 +88,14 @@ impl Reader {
     /// Opens a snapshot. Statements in it are stopped after [`READ_LIMIT`]: by a progress handler
     /// in SQLite, by `statement_timeout` (set when the connection was made) in PostgreSQL.
     pub(super) async fn open(pool: &Pool) -> Result<Self, StoreError> {
+        Self::open_within(pool, READ_LIMIT).await
+    }
+
+    async fn open_within(pool: &Pool, limit: Duration) -> Result<Self, StoreError> {
         match pool {
             Pool::Sqlite(pool) => {
                 let mut transaction = pool.readers.begin().await?;
-                let end = tokio::time::Instant::now() + READ_LIMIT;
+                let end = tokio::time::Instant::now() + limit;
                 transaction
                     .lock_handle()
                     .await?
@@ -169,4 +174,46 @@ where
         .map_err(sqlx::Error::Encode)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::Store;
+
+    #[tokio::test]
+    async fn a_question_that_takes_too_long_is_stopped_and_the_next_is_answered() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("limit.db");
+        let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
+        let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
+                       SELECT COUNT(*) FROM n";
+        let limit = Duration::from_millis(50);
+        for _ in 0..3 {
+            let mut reader = Reader::open_within(&store.pool, limit).await.unwrap();
+            let stopped = reader.all(endless, &[]).await;
+            assert!(matches!(stopped, Err(StoreError::TimedOut(_))), "{stopped:?}");
+            drop(reader);
+            store.ready().await.unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn sqlite_is_opened_to_survive_a_loss_of_power() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pragmas.db");
+        let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
+        let Pool::Sqlite(sqlite) = &*store.pool else { panic!("not SQLite") };
+        let mut reader = store.reader().await.unwrap();
+        for (pragma, expected) in [("page_size", "16384"), ("journal_mode", "wal")] {
+            let rows = reader
+                .all(format!("SELECT CAST({pragma} AS TEXT) FROM pragma_{pragma}"), &[])
+                .await
+                .unwrap();
+            assert_eq!(rows[0].text(0).unwrap(), expected, "{pragma}");
+        }
+        // 2 is FULL: the log is flushed at every commit.
+        let durable = sqlite.write("PRAGMA synchronous", SqliteArguments::default()).await;
+        assert_eq!(durable.unwrap(), Some(2));
+    }
 }

@@ -62,6 +62,7 @@ on_both!(
     hostile_texts_are_kept_as_text,
     labels_are_what_occurs_in_the_window,
     concurrent_writers_store_each_event_once,
+    an_insert_that_is_cut_off_leaves_all_or_nothing,
 );
 
 const NOW: UnixMillis = UnixMillis(1_794_382_200_000); // 2026-11-11T07:30:00Z
@@ -801,7 +802,7 @@ async fn hostile_texts_are_kept_as_text(store: Store) {
         ] {
             *field = Some((*text).to_owned());
         }
-        one.service = (*text).to_owned();
+        (*text).clone_into(&mut one.service);
         batch.push(new(one));
     }
     let mut zero = event("zero\0byte", NOW);
@@ -864,6 +865,20 @@ async fn concurrent_writers_store_each_event_once(store: Store) {
     assert_sums(&store).await;
 }
 
+async fn an_insert_that_is_cut_off_leaves_all_or_nothing(store: Store) {
+    let batch = mixed(1_200);
+    for (turn, part) in batch.chunks(60).enumerate() {
+        let limit = std::time::Duration::from_micros(u64::try_from(turn).unwrap() * 400);
+        // Whether it was in time is open, and is what the next call finds out.
+        drop(tokio::time::timeout(limit, store.insert(part, NOW)).await);
+        let again = store.insert(part, NOW).await.unwrap();
+        let stored = again.iter().filter(|r| **r == Inserted::Stored).count();
+        assert!(stored == 0 || stored == part.len(), "{stored} of {}", part.len());
+    }
+    assert_eq!(store.recount().await.unwrap().events, 1_200);
+    assert_sums(&store).await;
+}
+
 #[tokio::test]
 async fn a_database_address_that_cannot_be_used_says_why() {
     for url in ["mysql://localhost/x", "sqlite::memory:", "sqlite:///nowhere/at/all/x.db", ""] {
@@ -892,14 +907,15 @@ async fn a_store_opens_again_with_what_was_in_it() {
 async fn replicas_that_start_together_change_the_schema_once() {
     let Some(schema) = Schema::create().await else { return };
     let url = schema.url();
-    let (a, b, c) = tokio::join!(Store::open(&url), Store::open(&url), Store::open(&url));
-    let stores = [a.unwrap(), b.unwrap(), c.unwrap()];
+    let (first, second, third) =
+        tokio::join!(Store::open(&url), Store::open(&url), Store::open(&url));
+    let stores = [first.unwrap(), second.unwrap(), third.unwrap()];
     assert_eq!(stores[0].hash_key().await.unwrap(), stores[2].hash_key().await.unwrap());
     let batch = mixed(400);
     let [one, two, three] = &stores;
-    let (x, y, z) =
+    let (at_one, at_two, at_three) =
         tokio::join!(one.insert(&batch, NOW), two.insert(&batch, NOW), three.insert(&batch, NOW));
-    let stored = [x.unwrap(), y.unwrap(), z.unwrap()]
+    let stored = [at_one.unwrap(), at_two.unwrap(), at_three.unwrap()]
         .iter()
         .flatten()
         .filter(|r| **r == Inserted::Stored)
