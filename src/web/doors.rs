@@ -237,7 +237,8 @@ impl Sessions {
         self.length
     }
 
-    fn admits(&self, headers: &HeaderMap, known: &[TokenHash], now: UnixMillis) -> bool {
+    /// Whether the cookies hold a session that has not ended, for a token that is still known.
+    pub(crate) fn admits(&self, headers: &HeaderMap, known: &[TokenHash], now: UnixMillis) -> bool {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|c| c.to_str().ok());
         cookies
             .flat_map(|line| line.split(';'))

@@ -8,7 +8,7 @@ use super::state::AppState;
 use crate::config::secret::TokenHash;
 use askama::Template;
 use axum::extract::State;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
 
@@ -31,11 +31,14 @@ pub(super) struct Entry {
 pub(super) async fn show(
     State(state): State<AppState>,
     Query(onward): Query<Onward>,
+    headers: HeaderMap,
 ) -> Result<Response, Failure> {
-    if state.config.access.read_tokens.is_empty() {
+    let known = &state.config.access.read_tokens;
+    if known.is_empty() {
         return Ok(Redirect::to("/").into_response());
     }
-    page(&own_path(onward.next.as_deref()), false)
+    let is_in = state.sessions.admits(&headers, known, state.clock.now());
+    page(&own_path(onward.next.as_deref()), if is_in { Visit::LoggedIn } else { Visit::First })
 }
 
 /// `POST /login`
@@ -49,7 +52,7 @@ pub(super) async fn enter(
     let next = own_path(entry.next.as_deref());
     let token = TokenHash::of(entry.token.trim());
     if !is_one_of(&token, &state.config.access.read_tokens) {
-        let mut response = page(&next, true)?;
+        let mut response = page(&next, Visit::Wrong)?;
         *response.status_mut() = StatusCode::UNAUTHORIZED;
         let challenge = HeaderValue::from_static("Bearer realm=\"retrylens\"");
         response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
@@ -99,11 +102,19 @@ fn own_path(next: Option<&str>) -> String {
 struct LoginPage {
     shell: Shell,
     next: String,
-    was_wrong: bool,
+    visit: Visit,
 }
 
-fn page(next: &str, was_wrong: bool) -> Result<Response, Failure> {
-    let page = LoginPage { shell: Shell::new("Log in", ""), next: next.to_owned(), was_wrong };
+/// Why the page is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visit {
+    First,
+    Wrong,
+    LoggedIn,
+}
+
+fn page(next: &str, visit: Visit) -> Result<Response, Failure> {
+    let page = LoginPage { shell: Shell::new("Log in", ""), next: next.to_owned(), visit };
     let html = page.render().map_err(|error| Failure::internal(&error))?;
     Ok(([(header::CACHE_CONTROL, "no-store")], Html(html)).into_response())
 }

@@ -32,7 +32,7 @@ pub fn router(state: &AppState) -> Router {
         [open(), sending(), reading()].map(|part| part.split_for_parts().0);
     let router = open
         .merge(sending.route_layer(from_fn_with_state(state.clone(), doors::sending)))
-        .merge(reading.layer(from_fn_with_state(state.clone(), doors::reading)))
+        .merge(reading.route_layer(from_fn_with_state(state.clone(), doors::reading)))
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_with_this_method)
         .with_state(state.clone());

@@ -5,6 +5,7 @@
 mod api;
 mod cli;
 mod cli_classify;
+mod doors;
 mod gateways;
 mod intake;
 mod layering;
