@@ -1,6 +1,7 @@
 //! The command line: a file per command.
 
 pub mod classify;
+pub mod demo;
 mod doctor;
 mod migrate;
 mod serve;
@@ -29,6 +30,7 @@ enum Command {
     /// Serve the dashboard and take events, until told to stop.
     Serve(SettingArgs),
     Classify(classify::Args),
+    Demo(demo::Args),
     /// Bring the schema of the database up to this version; `serve` does it by itself.
     Migrate(SettingArgs),
     /// Show the settings in force and check what the service stands on.
@@ -122,6 +124,7 @@ fn run_from(
         None => serve::run(&cli.serve, output),
         Some(Command::Serve(settings)) => serve::run(&settings, output),
         Some(Command::Classify(args)) => classify::run(&args),
+        Some(Command::Demo(args)) => demo::run(&args, output),
         Some(Command::Migrate(settings)) => migrate::run(&settings, output),
         Some(Command::Doctor(settings)) => doctor::run(&settings, output),
     };

@@ -529,7 +529,7 @@ fn by_prefix(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
             let end = runs.end(*tail, bytes, start);
             let fits = tail.fits(bytes.get(start..end)?, bytes.get(end), *least)
                 && (!matches!(tail, Tail::Mixed) || runs.has_digit(bytes, start, end));
-            fits.then(|| Part { range: at..end, kind })
+            fits.then_some(Part { range: at..end, kind })
         }));
     }
 }

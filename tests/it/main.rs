@@ -5,6 +5,7 @@
 mod api;
 mod cli;
 mod cli_classify;
+mod demo;
 mod doors;
 mod gateways;
 mod intake;

@@ -5,6 +5,7 @@ use crate::domain::classify::Layer;
 use crate::domain::event::{AttemptError, Outcome, RetryLayer, Vantage};
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 fn hasher() -> KeyHasher {
     KeyHasher::new(b"server key")
@@ -427,7 +428,6 @@ fn every_field_but_two_is_in_the_derived_id() {
     sorted.remove("event_id");
     sorted.remove("redactions");
     let canonical = serde_json::to_string(&sorted).unwrap();
-    use sha2::{Digest, Sha256};
     assert_eq!(item::derived_id(&whole), hex::encode(Sha256::digest(canonical.as_bytes())));
 }
 

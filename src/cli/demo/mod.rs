@@ -1,0 +1,174 @@
+//! `retrylens demo`: an incident with a known cause, loaded into a store of its own and served.
+
+pub mod story;
+
+use crate::app::{self, App};
+use crate::clock::{Clock, SystemClock};
+use crate::config::{Config, Sources};
+use crate::domain::stored::{Inserted, NewMark};
+use crate::domain::time::UnixMillis;
+use crate::ingest::native::{self, DecodeOptions, Format};
+use crate::shutdown::Shutdown;
+use crate::telemetry;
+use crate::web::AppState;
+use anyhow::{Context, bail};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use story::Story;
+
+/// Shows a finished triage: an hour of made-up traffic whose causes are known.
+///
+/// The data lies in a temporary folder and goes when the command ends. Nothing of your settings or
+/// of your own data is used.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Address and port to listen on.
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "RETRYLENS_LISTEN",
+        default_value = "127.0.0.1:4290"
+    )]
+    listen: String,
+    /// Makes another hour of the same kind.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Ends the hour at this time (RFC 3339) instead of now.
+    #[arg(long, value_name = "TIME")]
+    end: Option<String>,
+    /// Writes the events as NDJSON to standard output instead of serving them.
+    #[arg(long)]
+    print: bool,
+}
+
+/// How many events are stored at once.
+const BATCH: usize = 2_000;
+
+/// Runs the command.
+pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let end = match &args.end {
+        Some(text) => UnixMillis::parse_rfc3339(text).with_context(|| {
+            format!("--end {text:?} is not a time such as 2026-11-11T12:00:00Z")
+        })?,
+        None => SystemClock.now(),
+    };
+    let story = story::tell(end, args.seed);
+    if args.print {
+        for event in &story.events {
+            writeln!(output, "{event}")?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let folder = Folder::create()?;
+    let database = format!("sqlite://{}", folder.0.join("demo.db").display());
+    let flags = [("listen", args.listen.clone()), ("database_url", database)];
+    let flags = flags.map(|(name, value)| (name.to_owned(), value)).to_vec();
+    let config = Arc::new(Config::load(&Sources { flags, ..Sources::default() })?);
+    let runtime = super::runtime()?;
+    let result = runtime.block_on(serve(config, &story, output));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+async fn serve(config: Arc<Config>, story: &Story, output: &mut dyn Write) -> anyhow::Result<()> {
+    let telemetry = telemetry::start(&config.log)?;
+    let shutdown = Shutdown::new();
+    shutdown.on_signals()?;
+    let listener = app::bind(&config).await?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let app = App::build(Arc::clone(&config), clock, listener).await?;
+    load(app.state(), story).await?;
+    output.write_all(greeting(&format!("http://{}", app.address()), story).as_bytes())?;
+    output.flush()?;
+    let result = app.run(shutdown).await;
+    telemetry.flush(Duration::from_secs(5)).await;
+    Ok(result?)
+}
+
+/// Sends a story through the same door as a client's events, and marks its change.
+///
+/// # Errors
+/// Where an event is rejected or can't be stored.
+pub async fn load(state: &AppState, story: &Story) -> anyhow::Result<()> {
+    for part in story.events.chunks(BATCH) {
+        let body = serde_json::to_vec(part)?;
+        let options = DecodeOptions {
+            hasher: &state.hasher,
+            raw_keys: native::RawKeys::Refuse,
+            max_items: BATCH,
+            format: Format::Detect,
+        };
+        let decoded = native::decode(&body, &options)?;
+        if let Some(reject) = decoded.rejects.first() {
+            bail!("an event of the demo was rejected: {reject:?}");
+        }
+        let events = decoded.events.into_iter().map(|(_, event)| event).collect();
+        let results = state.intake.submit(events).await?;
+        if results.iter().any(|result| *result != Inserted::Stored) {
+            bail!("an event of the demo was there already");
+        }
+    }
+    let mark = NewMark {
+        at: story.changed_at,
+        service: Some("checkout".to_owned()),
+        upstream: Some("api.example.com".to_owned()),
+        title: story.change.to_owned(),
+    };
+    state.store.add_mark(mark).await?;
+    Ok(())
+}
+
+/// Where to look, with the whole view in each address.
+fn greeting(base: &str, story: &Story) -> String {
+    let times = format!("from={}&to={}", story.from.to_rfc3339(), story.to.to_rfc3339());
+    let triage = |service: &str, upstream: &str| {
+        format!("{base}/triage?service={service}&upstream={upstream}&{times}")
+    };
+    format!(
+        "retrylens {version}, demo: {events} made-up events of one hour\n\
+         listening: {address}\n\
+         overview:  {base}/?{times}\n\
+         a CDN's rate rule, hit by one key:\n  {checkout}\n\
+         the application behind the same CDN:\n  {storefront}\n\
+         SDK and application both retry:\n  {catalog}\n  {base}/operations/{operation}\n\
+         report cards:\n  {base}/services/billing?{times}\n  {base}/services/notifier?{times}\n  \
+         {base}/services/importer?{times}\n\
+         any id:\n  {base}/lookup?id={operation}\n\
+         Stop it with Ctrl-C; the data goes with it.\n",
+        version = env!("CARGO_PKG_VERSION"),
+        events = story.events.len(),
+        address = base.trim_start_matches("http://"),
+        checkout = triage("checkout", "api.example.com"),
+        storefront = triage("storefront", "api.example.com"),
+        catalog = triage("catalog-sync", "catalog.example.net"),
+        operation = story.longest_operation,
+    )
+}
+
+/// A temporary folder that goes when it is dropped.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn create() -> anyhow::Result<Self> {
+        let name = format!("retrylens-demo-{:016x}", rand::random::<u64>());
+        let path = std::env::temp_dir().join(name);
+        let mut builder = std::fs::DirBuilder::new();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::DirBuilderExt;
+            builder.mode(0o700);
+        }
+        let shown = |path: &Path| format!("cannot make the folder {}", path.display());
+        builder.create(&path).with_context(|| shown(&path))?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).ok();
+    }
+}
