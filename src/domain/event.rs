@@ -202,7 +202,11 @@ impl Event {
             },
             observed_at: Some(self.answered_at()),
             duration: self.duration_ms.map(Millis),
-            claimed_layer: self.layer,
+            // Only the caller can know that its own breaker was open.
+            claimed_layer: match self.error {
+                Some(AttemptError::CircuitOpen) => Some(Layer::Client),
+                _ => self.layer,
+            },
             error_code: self.error_code.clone(),
             ..Response::default()
         }

@@ -1,11 +1,11 @@
 //! Puts the answers together: evidence for and against, limit, waits and what to collect next.
 
-use super::claim::{Claim, Sheet};
+use super::claim::{Claim, Rule, Sheet};
 use super::facts::Facts;
 use super::walk::{self, Answer};
 use super::{
-    Certainty, Evidence, LimitType, LimitUnit, Responder, Says, Tri, Verdict, collect, limits,
-    registry,
+    Certainty, Evidence, Layer, LimitType, LimitUnit, Responder, Says, Tri, Verdict, Weight,
+    collect, limits, registry,
 };
 use crate::domain::response::Response;
 use crate::domain::retry_after::{self, Reading};
@@ -19,6 +19,9 @@ const SERVED_CHANCE: f64 = 0.7;
 /// Says who wrote `response`, which kind of limit it was, and why.
 pub fn classify(response: &Response) -> Verdict {
     let facts = Facts::of(response);
+    if response.status.is_none() && response.claimed_layer == Some(Layer::Client) {
+        return refused_by_the_caller(&facts);
+    }
     if response.status.is_none() {
         return plain(&facts, Responder::Unknown, 0.0, Tri::Unknown);
     }
@@ -86,6 +89,23 @@ fn plain(facts: &Facts<'_>, responder: Responder, chance: f64, reached: Tri) -> 
     verdict
 }
 
+/// Nothing was sent: the caller's own breaker or limiter held the request back, as only the caller
+/// can say. It is no server's limit.
+fn refused_by_the_caller(facts: &Facts<'_>) -> Verdict {
+    let mut verdict = plain(facts, Responder::Client, CALLER_CHANCE, Tri::No);
+    verdict.evidence = vec![
+        Claim::at(&CL_2, Responder::Client, Weight::Strong, "the caller's own breaker or limiter")
+            .evidence(),
+    ];
+    verdict
+}
+
+/// Chance that a caller is right about its own breaker.
+const CALLER_CHANCE: f64 = 0.98;
+
+static CL_1: Rule = Rule::new("CL-1", "docs/signatures.md#client-claim");
+static CL_2: Rule = Rule::new("CL-2", "docs/signatures.md#client-claim");
+
 /// The product that replaces `Server` on whatever it relays, where `Server` names one: it stands
 /// outside of every other hop that runs next to it.
 fn outermost(facts: &Facts<'_>) -> Option<Responder> {
@@ -104,8 +124,6 @@ fn outermost(facts: &Facts<'_>) -> Option<Responder> {
 /// The layer that the client's own instrumentation claims weighs as a hint for every product of
 /// that layer which is on the path, and never brings one into play.
 fn claimed_layer(facts: &Facts<'_>, sheet: &mut Sheet) {
-    use super::claim::Rule;
-    static CL_1: Rule = Rule { id: "CL-1", source: "docs/signatures.md#client-claim" };
     let Some(layer) = facts.response.claimed_layer else { return };
     let mut products: Vec<Responder> = sheet
         .claims
@@ -113,14 +131,14 @@ fn claimed_layer(facts: &Facts<'_>, sheet: &mut Sheet) {
         .filter(|c| c.says != Says::Limit && c.about.layer() == layer)
         .map(|c| c.about)
         .collect();
-    if layer == super::Layer::Origin {
+    if layer == Layer::Origin {
         products.push(Responder::Origin);
     }
     products.sort_unstable();
     products.dedup();
     for product in products {
         let seen = format!("the client says that the {layer} answered");
-        sheet.add(Claim::at(&CL_1, product, super::Weight::Weak, seen));
+        sheet.add(Claim::at(&CL_1, product, Weight::Weak, seen));
     }
 }
 
@@ -231,7 +249,6 @@ fn provider(facts: &Facts<'_>, sheet: &Sheet) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::classify::{Layer, Weight};
     use crate::domain::response::HeaderFields;
     use proptest::prelude::*;
 
@@ -247,12 +264,23 @@ mod tests {
     }
 
     #[test]
+    fn an_open_breaker_of_the_caller_is_no_servers_limit() {
+        let open =
+            Response { claimed_layer: Some(Layer::Client), status: None, ..Response::default() };
+        let verdict = classify(&open);
+        assert_eq!(verdict.returned_by, Responder::Client);
+        assert_eq!((verdict.layer, verdict.reached_origin), (Layer::Client, Tri::No));
+        assert!(!verdict.limited);
+    }
+
+    type Vector<'a> = (u16, &'a [(&'a str, &'a str)], &'a str, Responder, LimitType, Tri);
+
+    #[test]
     fn worked_vectors_of_the_reference_hold() {
         let cf = ("server", "cloudflare");
         let ray = ("cf-ray", "8aa0b1c2d3e4f567-FRA");
         let json = ("content-type", "application/json");
         let own = r#"{"error":{"kind":"busy"},"trace":"0a1b"}"#;
-        type Vector<'a> = (u16, &'a [(&'a str, &'a str)], &'a str, Responder, LimitType, Tri);
         let table: &[Vector<'_>] = &[
             (
                 429,
