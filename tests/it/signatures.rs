@@ -6,7 +6,8 @@
 //! - `# shape: …` where the shape is documented or was measured (required);
 //! - `# verdict: responder [limit-type [reached [outcome]]]` what is expected (required; `*` stands
 //!   for anything);
-//! - `# host: …`, `# path: …`, `# method: …` of the request, as far as it matters.
+//! - `# host: …`, `# path: …`, `# method: …` of the request, as far as it matters;
+//! - `# provider: …` where the sender names the owner of the API.
 //!
 //! `claims-*.http` must be claimed by a rule of the folder's signature, `misses-*.http` must not.
 
@@ -31,7 +32,7 @@ fn read(path: &Path) -> Sample {
     let name = path.file_name().unwrap().to_str().unwrap().to_owned();
     let text = fs::read_to_string(path).unwrap();
     let (mut shape, mut verdict) = (String::new(), Vec::new());
-    let (mut host, mut route, mut method) = (None, None, None);
+    let (mut host, mut route, mut method, mut provider) = (None, None, None, None);
     let mut rest = text.as_str();
     while let Some(line) = rest.strip_prefix('#') {
         let (line, after) = line.split_once('\n').unwrap();
@@ -43,6 +44,7 @@ fn read(path: &Path) -> Sample {
             "host" => host = Some(value.to_owned()),
             "path" => route = Some(value.to_owned()),
             "method" => method = Some(value.to_owned()),
+            "provider" => provider = Some(value.to_owned()),
             other => panic!("{name}: unknown comment {other:?}"),
         }
         rest = after;
@@ -53,6 +55,7 @@ fn read(path: &Path) -> Sample {
     response.request.host = host;
     response.request.path = route;
     response.request.method = method;
+    response.provider = provider;
     Sample { name, response, shape, verdict }
 }
 

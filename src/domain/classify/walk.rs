@@ -17,6 +17,8 @@ const ACCEPTED: f64 = 0.5;
 const LIKELY_CAP: f64 = 0.79;
 /// The least chance of a `confident` verdict.
 const CONFIDENT: f64 = 0.90;
+/// No verdict is surer than this: any header can be copied.
+const MOST: f64 = 0.999;
 /// The least chance of a `certain` verdict.
 const CERTAIN: f64 = 0.99;
 
@@ -61,7 +63,7 @@ fn settle(chance: f64, best: Weight, conflict: bool) -> f64 {
     if conflict || !best.is_strong() || settled < CONFIDENT {
         settled = settled.min(LIKELY_CAP);
     }
-    (settled * 1000.0).round() / 1000.0
+    ((settled * 1000.0).round() / 1000.0).min(MOST)
 }
 
 /// The combined weight of claims: the heaviest of each group, multiplied.

@@ -17,15 +17,17 @@ pub(crate) static SIGNATURE: Signature = Signature { id: "aspnet", rules: &[&NET
 
 fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     let mark = ["x-aspnet-version", "x-aspnetmvc-version"].into_iter().find(|name| facts.has(name));
-    let seen = if facts.is("x-powered-by", "asp.net") {
-        Some(facts.quote("x-powered-by"))
-    } else if facts.server_is("kestrel") {
-        Some(facts.quote("server"))
+    let (seen, weight) = if facts.is("x-powered-by", "asp.net") {
+        (Some("x-powered-by"), Weight::Strong)
+    } else if mark.is_some() {
+        (mark, Weight::Strong)
     } else {
-        mark.map(|name| facts.quote(name))
+        // Gateways are built on Kestrel as well (YARP, Ocelot).
+        (Some("server").filter(|_| facts.server_is("kestrel")), Weight::Medium)
     };
-    if let Some(seen) = seen {
-        sheet.add(Claim::at(&NET_2, Responder::Origin, Weight::Strong, seen).group("framework"));
+    if let Some(name) = seen {
+        let seen = facts.quote(name);
+        sheet.add(Claim::at(&NET_2, Responder::Origin, weight, seen).group("framework"));
     }
     if facts.status == 429 && facts.says("api calls quota exceeded! maximum admitted") {
         let (_, policy) = facts.lower().split_once("maximum admitted").unwrap_or_default();
@@ -39,9 +41,11 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             Claim::at(
                 &NET_1,
                 Responder::Origin,
-                Weight::Strong,
+                // The same text is the default of Ocelot, a gateway.
+                Weight::Medium,
                 "AspNetCoreRateLimit's default text",
             )
+            .group("body-form")
             .limit(kind, 0.9)
             .unit(LimitUnit::Requests),
         );

@@ -34,7 +34,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 Weight::Medium,
                 "the default text of express-rate-limit",
             )
-            .group("express-text")
+            .group("body-form")
             .limit(LimitType::Rate, 0.8)
             .unit(LimitUnit::Requests),
         );

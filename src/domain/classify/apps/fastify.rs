@@ -31,7 +31,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             weight,
             "an error object with statusCode, error, message",
         )
-        .group("fastify-body");
+        .group("body-form");
         // Without its fields the object is that of any error of the framework.
         sheet.add(if facts.status == 429 && has_limit_fields(facts) {
             claim.limit(LimitType::Rate, 0.7).unit(LimitUnit::Requests)
@@ -47,7 +47,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 Weight::Strong,
                 "the body names ThrottlerException",
             )
-            .group("fastify-body")
+            .group("body-form")
             .limit(LimitType::Rate, 0.9)
             .unit(LimitUnit::Requests),
         );

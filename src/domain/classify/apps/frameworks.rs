@@ -31,7 +31,6 @@ const SERVERS: &[&str] = &[
     "thin",
     "passenger",
     "unicorn",
-    "kestrel",
     "jetty",
     "apache-coyote",
     "apache tomcat",

@@ -30,7 +30,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 Weight::Strong,
                 "tollbooth's fields or its default text",
             )
-            .group("go-body"),
+            .group("body-form"),
             0.9,
         ));
     }
@@ -42,7 +42,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 Weight::Strong,
                 "limiter's default text with its fields",
             )
-            .group("go-body"),
+            .group("body-form"),
             0.9,
         ));
     }
@@ -56,7 +56,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 Weight::Medium,
                 "the default error of Echo's limiter",
             )
-            .group("go-body"),
+            .group("body-form"),
             0.8,
         ));
     }

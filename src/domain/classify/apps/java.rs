@@ -26,9 +26,11 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     }
     let has = |key| facts.json_value(key).is_some();
     if has("timestamp") && has("status") && has("error") && has("path") {
+        // With a request id it is WebFlux, on which gateways are built as well.
+        let weight = if has("requestId") { Weight::Medium } else { Weight::Strong };
         sheet.add(
-            Claim::at(&JV_1, Responder::Origin, Weight::Strong, "Spring Boot's error object")
-                .group("java-body"),
+            Claim::at(&JV_1, Responder::Origin, weight, "Spring Boot's error object")
+                .group("body-form"),
         );
     }
     let bucket = ["x-rate-limit-retry-after-seconds", "x-rate-limit-retry-after-milliseconds"]
@@ -58,7 +60,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 Weight::Strong,
                 "the text of Resilience4j's refusal",
             )
-            .group("java-body")
+            .group("body-form")
             .limit(kind, 0.9),
         );
     }

@@ -43,7 +43,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 Weight::Strong,
                 "the detail text of the framework's throttling",
             )
-            .group("python-body")
+            .group("body-form")
             .limit(LimitType::Rate, 0.9)
             .unit(LimitUnit::Requests),
         );
@@ -56,7 +56,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 Weight::Medium,
                 "an object that holds nothing but detail",
             )
-            .group("python-body"),
+            .group("body-form"),
         );
     }
     let is_page =
@@ -66,7 +66,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         // Flask-Limiter puts the limit itself into the paragraph: "20 per 1 minute".
         let is_limit = policy.starts_with(|c: char| c.is_ascii_digit()) && policy.contains(" per ");
         let claim = Claim::at(&PY_2, Responder::Origin, Weight::Strong, "Werkzeug's page for 429")
-            .group("python-body");
+            .group("body-form");
         sheet.add(if is_limit {
             claim.limit(kind_of_window(policy), 0.85).unit(LimitUnit::Requests)
         } else {
@@ -83,7 +83,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 Weight::Strong,
                 format!("SlowAPI names the limit {policy:?}"),
             )
-            .group("python-body")
+            .group("body-form")
             .limit(kind_of_window(policy), 0.9)
             .unit(LimitUnit::Requests),
         );

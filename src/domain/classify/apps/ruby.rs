@@ -22,6 +22,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if facts.status == 429 && facts.body == "Retry later" {
         sheet.add(
             Claim::at(&RB_1, Responder::Origin, Weight::Strong, "rack-attack's default text")
+                .group("body-form")
                 .limit(LimitType::Rate, 0.9)
                 .unit(LimitUnit::Requests),
         );

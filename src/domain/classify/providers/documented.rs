@@ -171,18 +171,21 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             continue;
         }
         let name = provider.api.name;
+        // Elsewhere the fields may be those of a service that copies them.
+        let named = |claim: Claim| {
+            if is_owned || facts.host().is_empty() { claim.provider(name) } else { claim }
+        };
         if let Some((field, value)) = mark {
             let weight = provider.api.weigh(facts, Weight::Strong);
             let shown: String = value.chars().take(60).collect();
-            sheet.add(
+            sheet.add(named(
                 Claim::at(provider.rule, Responder::Origin, weight, format!("{field}: {shown}"))
-                    .group("provider-mark")
-                    .provider(name),
-            );
+                    .group("provider-mark"),
+            ));
         }
         if let Some(code) = code(facts, provider) {
             let weight = if is_owned { Weight::Strong } else { Weight::Medium };
-            sheet.add(
+            sheet.add(named(
                 Claim::at(
                     provider.rule,
                     Responder::Origin,
@@ -191,9 +194,8 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 )
                 .group("provider-code")
                 .limit(code.kind, 0.95)
-                .unit(code.unit)
-                .provider(name),
-            );
+                .unit(code.unit),
+            ));
         }
         special(facts, provider, sheet);
     }
