@@ -146,7 +146,13 @@ fn claimed_layer(facts: &Facts<'_>, sheet: &mut Sheet) {
 /// otherwise; where nobody is named, the claims are weighed against each other.
 fn reached_origin(sheet: &Sheet, answer: &Answer) -> Tri {
     match answer.responder {
-        Responder::Origin => Tri::Yes,
+        // A provider's own front may refuse before the service that was asked.
+        Responder::Origin => {
+            let is_front = sheet.claims.iter().any(|c| {
+                c.about == Responder::Origin && c.says == Says::At && c.reached == Some(Tri::No)
+            });
+            if is_front { Tri::No } else { Tri::Yes }
+        }
         Responder::Unknown => {
             let about = |says: Says| sheet.claims.iter().filter(move |c| c.says == says);
             let yes = about(Says::Behind)

@@ -5,6 +5,7 @@ use crate::domain::headers::{self, FieldKind, FieldUnit, LimitField};
 use crate::domain::response::Response;
 use crate::domain::time::Millis;
 use serde::Serialize;
+use std::fmt::Write as _;
 
 /// Most fields that are shown of one response.
 const SHOWN: usize = 48;
@@ -79,17 +80,17 @@ impl LimitFieldView {
             line.push_str(unit);
         }
         if let Some(seconds) = self.reset_in_seconds {
-            line.push_str(&format!(", in {} s", number(seconds)));
+            write!(line, ", in {} s", number(seconds)).ok();
         }
         if let Some(seconds) = self.window_seconds {
-            line.push_str(&format!(", for {} s", number(seconds)));
+            write!(line, ", for {} s", number(seconds)).ok();
         }
         if let Some(owner) = self.owner {
-            line.push_str(&format!(", documented by {owner}"));
+            write!(line, ", documented by {owner}").ok();
         }
         line.push(')');
         if let Some(note) = &self.note {
-            line.push_str(&format!(": {note}"));
+            write!(line, ": {note}").ok();
         }
         line
     }

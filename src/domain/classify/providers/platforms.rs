@@ -124,12 +124,13 @@ fn heroku_router(facts: &Facts<'_>, sheet: &mut Sheet) {
         let code = facts.get("x-heroku-error-code").unwrap_or_default();
         if code.eq_ignore_ascii_case("H11") || facts.says("code=h11") {
             sheet.add(
-                Claim::of_limit(
+                Claim::at(
                     &PL_6,
-                    LimitType::Overload,
-                    0.95,
+                    Responder::Origin,
+                    Weight::Weak,
                     "router error H11, backlog too deep",
                 )
+                .limit(LimitType::Overload, 0.95)
                 .reached(Tri::No),
             );
         }
