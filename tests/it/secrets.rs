@@ -126,7 +126,9 @@ fn no_secret_reaches_the_database_the_log_or_a_page() {
             process.post("/v1/events", &json!(secret.text));
             let escaped: Vec<String> = secret.text.bytes().map(|b| format!("%{b:02x}")).collect();
             let escaped = escaped.concat();
-            pages.push(process.get(&format!("/lookup?id={escaped}")).replace(&escaped, ""));
+            for page in ["/lookup", "/api/v1/lookup"] {
+                pages.push(process.get(&format!("{page}?id={escaped}")));
+            }
         }
         let view = "service=checkout&upstream=api.example.com\
                     &from=2026-11-11T00:00:00Z&to=2026-11-12T00:00:00Z";
@@ -150,7 +152,13 @@ fn no_secret_reaches_the_database_the_log_or_a_page() {
         let text = String::from_utf8_lossy(bytes).to_lowercase();
         for secret in &secrets {
             if text.contains(&secret.core.to_lowercase()) {
-                found.push(format!("{} in {place}", secret.name));
+                let around: String = text
+                    .split(&secret.core.to_lowercase())
+                    .next()
+                    .map(|before| before.chars().rev().take(80).collect())
+                    .unwrap_or_default();
+                let around: String = around.chars().rev().collect();
+                found.push(format!("{} in {place} after {around}", secret.name));
             }
         }
     }

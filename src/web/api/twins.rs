@@ -101,7 +101,8 @@ pub(crate) async fn lookup(
     let id = params.wanted().ok_or_else(|| {
         Failure::invalid_parameter("id", "a request, ray, trace, operation or event id")
     })?;
-    Ok(Json(Lookup::of(id, &state.store.lookup(id).await?)))
+    let id = crate::ingest::native::stored_id(id, &state.hasher);
+    Ok(Json(Lookup::of(&id, &state.store.lookup(&id).await?)))
 }
 
 /// `GET /api/v1/services`

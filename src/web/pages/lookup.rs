@@ -6,6 +6,7 @@ use super::event::EventView;
 use super::model::Shell;
 use super::{render, words};
 use crate::domain::stored::StoredEvent;
+use crate::ingest::native;
 use crate::web::api::Problems;
 use crate::web::extract::Query;
 use crate::web::{AppState, Failure};
@@ -61,12 +62,14 @@ pub(crate) async fn show(
     State(state): State<AppState>,
     Query(params): Query<LookupParams>,
 ) -> Result<Html<String>, Failure> {
+    // An id that looks secret is stored, found and shown as what stands in for it.
+    let stored = |id: &str| native::stored_id(id, &state.hasher);
     let found = match params.wanted() {
-        Some(id) => state.store.lookup(id).await?,
+        Some(id) => state.store.lookup(&stored(id)).await?,
         None => Vec::new(),
     };
-    let asked = filled(params.id.as_deref()).unwrap_or_default();
-    render(&LookupPage::new(asked, &found))
+    let asked = filled(params.id.as_deref()).map(stored).unwrap_or_default();
+    render(&LookupPage::new(&asked, &found))
 }
 
 /// The page.
