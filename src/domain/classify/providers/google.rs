@@ -133,9 +133,7 @@ fn unit(facts: &Facts<'_>) -> LimitUnit {
 
 /// The page with a captcha that Google's sites send to an address with a bad reputation.
 fn unusual_traffic(facts: &Facts<'_>, sheet: &mut Sheet) {
-    let is_page = facts.path().starts_with("/sorry")
-        || facts.says("unusual traffic")
-        || facts.says("unusual-traffic");
+    let is_page = facts.path().starts_with("/sorry") || facts.says("unusual traffic");
     if facts.status == 429 && is_page {
         sheet.add(
             Claim::at(&GG_4, Responder::Origin, Weight::Strong, "the page about unusual traffic")
