@@ -124,6 +124,29 @@ fn check_doors(config: &Config, address: SocketAddr) -> Result<(), AppError> {
     Err(AppError::OpenDoors { address, missing, could })
 }
 
+/// Files that are open beside connections: the database's, the log, the listener, with room to
+/// spare.
+const OTHER_FILES: u64 = 256;
+
+/// Raises the number of files that may be open, so that every connection the settings allow has
+/// one and the database keeps its own. Says so where the system doesn't allow enough.
+fn raise_file_limit(config: &Config) {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let needed = (config.server.max_connections as u64).saturating_add(OTHER_FILES);
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_none_or(|current| current >= needed) {
+        return;
+    }
+    let raised = maximum.map_or(needed, |maximum| maximum.min(needed));
+    let result = setrlimit(Resource::Nofile, Rlimit { current: Some(raised), maximum });
+    if result.is_err() || raised < needed {
+        tracing::warn!(
+            "max_connections needs {needed} open files and the system allows {raised}; lower it or \
+             raise the limit"
+        );
+    }
+}
+
 /// The built program: everything is open and ready, nothing runs yet.
 #[derive(Debug)]
 pub struct App {
@@ -146,6 +169,7 @@ impl App {
             .local_addr()
             .map_err(|source| AppError::Resolve { listen: config.server.listen.clone(), source })?;
         check_doors(&config, address)?;
+        raise_file_limit(&config);
         let at = |source| AppError::Store { url: config.store.shown(), source };
         let store = Store::open(config.store.database_url.expose()).await.map_err(at)?;
         let key = store.hash_key().await.map_err(at)?;

@@ -240,3 +240,26 @@ fn a_client_that_sends_slowly_is_let_go() {
     assert!(answer.contains("request-timeout"), "{answer}");
     assert!(process.get("/healthz").starts_with("HTTP/1.1 200"));
 }
+
+#[test]
+fn a_client_that_reads_nothing_is_let_go() {
+    use std::io::{Read, Write};
+    const ASKED: usize = 3_000;
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::serve(folder.path(), &["--set", "request_timeout_ms=500"], &[]);
+    let mut stream = std::net::TcpStream::connect(process.address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.set_write_timeout(Some(Duration::from_secs(20))).unwrap();
+    let request = "GET /assets/retrylens.css HTTP/1.1\r\nhost: localhost\r\n\r\n";
+    stream.write_all(request.repeat(ASKED).as_bytes()).ok();
+    std::thread::sleep(Duration::from_secs(3));
+    let mut answers = Vec::new();
+    stream.read_to_end(&mut answers).ok();
+    let answered = String::from_utf8_lossy(&answers).matches("HTTP/1.1 200").count();
+    assert!(answered < ASKED, "buffers took all {answered} answers; ask for more");
+
+    let second = std::net::TcpStream::connect(process.address).unwrap();
+    drop(second);
+    process.signal("TERM");
+    assert!(process.wait().success(), "nothing holds up the stop");
+}
