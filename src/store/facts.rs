@@ -6,7 +6,7 @@ use super::{Store, StoreError, sql};
 use crate::domain::checklist::operations::{MAX_RECORDS, joined_attempts};
 use crate::domain::checklist::{Comparison, Facts};
 use crate::domain::event::Vantage;
-use crate::domain::stored::{Mark, StoredEvent, View};
+use crate::domain::stored::{Mark, StoredEvent, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, MINUTE_MS, UnixMillis, Window};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -154,6 +154,8 @@ async fn sample(
     }
     let limited = [sql::ONLY_LIMITED.to_owned()];
     kept.add(reader.attempts(view, &limited, window(cap / 2)).await?);
+    // All limited attempts after this moment are kept; the search for more goes on from here.
+    let reached = kept.events.last().map_or(view.window.from, |last| moment(view, last));
     let operations: BTreeSet<String> =
         kept.events.iter().filter_map(|s| s.event.operation_id.clone()).collect();
     let operations: Vec<String> = operations.into_iter().collect();
@@ -167,18 +169,38 @@ async fn sample(
         let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
         kept.add(reader.events(&text, &args).await?);
     }
-    for only in [
-        &[sql::ONLY_LIMITED.to_owned()][..],
-        &[sql::ONLY_RETRIES.to_owned()],
-        &[sql::ONLY_FAILED.to_owned()],
-        &[],
+    let earlier = View {
+        window: Window { to: UnixMillis(reached.0.saturating_add(1)), ..view.window },
+        ..view.clone()
+    };
+    for (part, only) in [
+        (&earlier, &[sql::ONLY_LIMITED][..]),
+        (view, &[sql::ONLY_SERVED, sql::ONLY_RETRIES]),
+        (view, &[sql::ONLY_FAILED, sql::ONLY_FIRST]),
+        (view, &[sql::ONLY_SERVED, sql::ONLY_FIRST]),
     ] {
         if kept.room() > 0 {
-            // Those kept already may come again, so that as many more are asked for.
-            kept.add(reader.attempts(view, only, window(cap)).await?);
+            // Those that are kept already come again, so that as many more are asked for.
+            let is_limited = only.contains(&sql::ONLY_LIMITED);
+            let known = kept.events.iter().filter(|s| {
+                s.verdict.limited == is_limited && part.window.contains(moment(view, s))
+            });
+            let limit = i64::try_from(kept.room() + known.count()).unwrap_or(cap);
+            let only: Vec<String> = only.iter().map(|&text| text.to_owned()).collect();
+            let args =
+                vec![Arg::Int(part.window.from.0), Arg::Int(part.window.to.0), Arg::Int(limit)];
+            kept.add(reader.attempts(part, &only, args).await?);
         }
     }
     Ok((kept.in_order(), false))
+}
+
+/// When an attempt was, by the clock of the view.
+fn moment(view: &View, stored: &StoredEvent) -> UnixMillis {
+    match view.time {
+        TimeBasis::Event => stored.event.occurred_at,
+        TimeBasis::Received => stored.received_at,
+    }
 }
 
 /// Attempts kept so far, each once.
