@@ -2,7 +2,7 @@
 //! out of it, and hidden characters are shown. Written for GitHub's flavour, which the chats and
 //! trackers that people paste into mostly follow (<https://github.github.com/gfm/>).
 
-use super::text::{cut, visible};
+use super::text::{code_parts, cut, visible};
 use std::fmt::Write as _;
 
 /// Longest value that is written in full, in characters; the page behind a link has the rest.
@@ -14,6 +14,21 @@ pub fn sentence(text: &str) -> String {
     let (short, is_cut) = cut(text, MAX_CHARS * 4);
     let line = visible(short).replace(['\n', '\t'], " ");
     let mut out = String::with_capacity(line.len() + 16);
+    for (i, (is_code, part)) in code_parts(&line).into_iter().enumerate() {
+        if is_code {
+            out.push_str(&code(&part));
+        } else {
+            words(&mut out, &part, i == 0);
+        }
+    }
+    if is_cut {
+        out.push('…');
+    }
+    out
+}
+
+/// Words outside code; `is_start` where the first of them begins the line.
+fn words(out: &mut String, line: &str, is_start: bool) {
     for (i, word) in line.split(' ').enumerate() {
         if i > 0 {
             out.push(' ');
@@ -21,13 +36,9 @@ pub fn sentence(text: &str) -> String {
         if is_link_like(word) {
             out.push_str(&code(word));
         } else {
-            out.push_str(&escaped(word, i == 0));
+            out.push_str(&escaped(word, is_start && i == 0));
         }
     }
-    if is_cut {
-        out.push('…');
-    }
-    out
 }
 
 /// Whether a reader might make a link of `word`: addresses, host names with `www.`, e-mail
@@ -157,6 +168,8 @@ mod tests {
             ("me@example.com", "`me@example.com`"),
             ("a\nb\u{202e}c", "a b⟨U+202E⟩c"),
             ("a|b", "a\\|b"),
+            ("send `a_b` now", "send `a_b` now"),
+            ("one ` alone", "one \\` alone"),
         ];
         for (input, expected) in cases {
             assert_eq!(sentence(input), expected, "{input:?}");

@@ -49,6 +49,27 @@ pub fn cut(text: &str, limit: usize) -> (&str, bool) {
     }
 }
 
+/// Takes a sentence apart at pairs of single backticks: its parts in order, `true` for those that
+/// stood between two of them. Backticks without a partner stay text.
+pub fn code_parts(text: &str) -> Vec<(bool, String)> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('`') {
+        let inside =
+            after.split_once('`').filter(|(code, _)| !code.is_empty() && !code.contains('\n'));
+        let Some((code, after)) = inside else { break };
+        if !before.is_empty() {
+            parts.push((false, before.to_owned()));
+        }
+        parts.push((true, code.to_owned()));
+        rest = after;
+    }
+    if !rest.is_empty() {
+        parts.push((false, rest.to_owned()));
+    }
+    parts
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +87,20 @@ mod tests {
         for (input, expected) in cases {
             assert_eq!(visible(input), expected, "{input:?}");
         }
+    }
+
+    #[test]
+    fn pairs_of_backticks_are_code() {
+        let of = |text: &str| code_parts(text);
+        let text = |t: &str| (false, t.to_owned());
+        let code = |t: &str| (true, t.to_owned());
+        assert_eq!(
+            of("send `a` and `b`."),
+            [text("send "), code("a"), text(" and "), code("b"), text(".")]
+        );
+        assert_eq!(of("one ` alone"), [text("one ` alone")]);
+        assert_eq!(of("``"), [text("``")]);
+        assert_eq!(of(""), []);
     }
 
     #[test]

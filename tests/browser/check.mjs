@@ -126,6 +126,8 @@ async function main() {
         const page = await context.newPage();
         const problems = [];
         page.on("console", (message) => {
+          // A page that says "not found" is reported by the browser as a failed load of itself.
+          if (message.location().url === page.url() && message.text().startsWith("Failed to load resource")) return;
           if (["error", "warning"].includes(message.type())) problems.push(`console: ${message.text()}`);
         });
         page.on("pageerror", (error) => problems.push(`error: ${error.message}`));

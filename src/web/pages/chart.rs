@@ -310,7 +310,8 @@ fn draw_timeline(
     let root = SVGBackend::with_string(svg, size).into_drawing_area();
     let narrow = size.0 < 600;
     let top = points.iter().map(|p| (p.requests + p.retries).max(p.limited)).max().unwrap_or(0);
-    let top = round_up(top.max(4));
+    // A little air above the highest bar.
+    let top = round_up(top.saturating_add(top / 20).max(4));
     let axis = TimeAxis { range: window.from.0..window.to.0, relative: false };
     let mut chart = ChartBuilder::on(&root)
         .margin_top(8)
@@ -359,8 +360,9 @@ fn draw_ladder(svg: &mut String, size: (u32, u32), rungs: &[Rung]) -> Drawn {
     let narrow = size.0 < 600;
     let last = rungs.iter().map(|r| r.answered_ms).max().unwrap_or(0).max(1);
     let promised = rungs.iter().filter_map(|r| r.promised_ms).max().unwrap_or(0);
-    // A promise far beyond the last answer would press all bars into a corner.
-    let end = promised.min(last.saturating_mul(2)).max(last);
+    // A promise far beyond the last answer would press all bars into a corner: it is left out of
+    // the axis, and an arrow at the edge stands for it.
+    let end = if promised <= last.saturating_mul(10) { promised.max(last) } else { last };
     let end = end.saturating_add(end / 25).max(10);
     let rows = i32::try_from(rungs.len()).unwrap_or(0).max(1);
     let axis = TimeAxis { range: 0..end, relative: true };
@@ -397,10 +399,18 @@ fn draw_ladder(svg: &mut String, size: (u32, u32), rungs: &[Rung]) -> Drawn {
         let right = rung.answered_ms.max(rung.sent_ms + least).min(end);
         let bar = [(rung.sent_ms, row + 0.2), (right, row + 0.8)];
         chart.draw_series([Rectangle::new(bar, colour.filled())])?;
-        if let Some(at) = rung.promised_ms {
-            let at = at.min(end);
-            let tick = vec![(at, row + 0.1), (at, row + 0.9)];
-            chart.draw_series([PathElement::new(tick, INK.stroke_width(3))])?;
+        match rung.promised_ms {
+            Some(at) if at <= end => {
+                let tick = vec![(at, row + 0.1), (at, row + 0.9)];
+                chart.draw_series([PathElement::new(tick, INK.stroke_width(3))])?;
+            }
+            Some(_) => {
+                let width = (end / i64::from(size.0)).max(1) * 9;
+                let arrow =
+                    vec![(end - width, row + 0.2), (end, row + 0.5), (end - width, row + 0.8)];
+                chart.draw_series([Polygon::new(arrow, INK.filled())])?;
+            }
+            None => {}
         }
     }
     let area = chart.plotting_area();

@@ -84,6 +84,31 @@ impl Piece {
     }
 }
 
+/// How many characters of a sentence are shown before the rest goes behind a click.
+pub const SENTENCE_CHARS: usize = 700;
+
+/// A sentence with its parts in backticks as code. Sent text may hold backticks, too: then some of
+/// it is shown as code, and nothing more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sentence {
+    /// Its parts in order; `true` for code.
+    pub parts: Vec<(bool, String)>,
+    /// Whether there is more.
+    pub is_cut: bool,
+    /// Its whole length in characters, grouped by thousands.
+    pub length: String,
+}
+
+impl Sentence {
+    /// Cuts `text` to [`SENTENCE_CHARS`] and takes it apart.
+    pub fn of(text: &(impl AsRef<str> + ?Sized)) -> Self {
+        let text = text.as_ref();
+        let (start, is_cut) = text::cut(text, SENTENCE_CHARS);
+        let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+        Self { parts: text::code_parts(start), is_cut, length: words::count(length) }
+    }
+}
+
 /// One number of a page: its exact value, its wording, and the address of the rows behind it.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Figure {

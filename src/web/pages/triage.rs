@@ -6,6 +6,7 @@ use super::chart::Chart;
 use super::model::{Figure, Series, Shell, Stamp, ViewOut, figures, scope_title, series_width};
 use super::overview::{Range, ranges};
 use super::{public_origin, render, words};
+use crate::config::Config;
 use crate::domain::checklist::{
     Answer, AnswerState, Finding, NextAction, PlannerInput, Step, Table, answers, plan,
 };
@@ -36,6 +37,42 @@ pub struct NumberOut {
     pub label: String,
     /// Its value, worded.
     pub value: String,
+}
+
+impl NumberOut {
+    /// Longest value that stands in a line with others, in characters.
+    const IN_LINE: usize = 48;
+
+    /// Whether it is a number, which links to its rows, and not words.
+    pub fn is_figure(&self) -> bool {
+        let starts = self.value.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '<' | '-'));
+        (starts || self.value.starts_with("over ") || self.value == words::NO_DATA)
+            && self.value.chars().nth(Self::IN_LINE).is_none()
+            && !self.is_code()
+    }
+
+    /// Whether it is a setting to copy.
+    pub fn is_code(&self) -> bool {
+        self.label == "Setting" || self.value.contains('\n')
+    }
+}
+
+impl FindingOut {
+    /// Whether any of its numbers is a figure.
+    pub fn has_figures(&self) -> bool {
+        self.numbers.iter().any(NumberOut::is_figure)
+    }
+
+    /// Whether any of its numbers is words.
+    pub fn has_words(&self) -> bool {
+        !self.numbers.iter().all(NumberOut::is_figure)
+    }
+
+    /// Whether the page says `text` with this finding.
+    fn says(&self, text: &str) -> bool {
+        self.text.contains(text)
+            || self.numbers.iter().any(|n| n.value.contains(text) || n.label == text)
+    }
 }
 
 /// An attempt behind a finding.
@@ -93,12 +130,30 @@ pub struct StepOut {
 }
 
 impl StepOut {
+    /// Whether every row of a table is said by one of the findings above it, so that a page for
+    /// people may leave it out; also true for an empty table.
+    pub fn repeats(&self, table: &Table) -> bool {
+        table.rows.iter().all(|row| {
+            self.findings.iter().any(|finding| row.iter().all(|cell| finding.says(cell)))
+        })
+    }
+
+    /// The actions that no finding above them spells out with its setting.
+    pub fn open_actions(&self) -> Vec<&NextAction> {
+        let is_told = |action: &NextAction| {
+            self.findings.iter().any(|finding| {
+                finding.text == action.text && finding.numbers.iter().any(NumberOut::is_code)
+            })
+        };
+        self.next.iter().filter(|action| !is_told(action)).collect()
+    }
+
     /// Its title in the list of steps.
     pub fn short_title(&self) -> &'static str {
         match self.step {
             Step::Source => "Who returned it",
             Step::Reproduce => "Reproduce it",
-            Step::Limit => "What kind of limit",
+            Step::Limit => "Kind of limit",
             Step::Scope => "Whose traffic",
             Step::Time => "Waits, windows",
             Step::Behaviour => "Client's retries",
@@ -240,6 +295,16 @@ fn step_out(view: &View, answer: &Answer) -> StepOut {
     }
 }
 
+/// What not to touch: the first thing that step 7 says to leave alone.
+fn leave_alone(answers: &[Answer]) -> Option<SummaryLine> {
+    const START: &str = "Leave alone: ";
+    let fix = answers.iter().find(|answer| answer.step == Step::Fix)?;
+    let text = fix.findings.iter().find_map(|finding| finding.text.strip_prefix(START))?;
+    let mut rest = text.chars();
+    let text = rest.next()?.to_uppercase().chain(rest).collect();
+    Some(SummaryLine { label: "What to leave alone", text, step: Step::Fix })
+}
+
 impl Triage {
     /// Words and links the answers.
     pub fn build(input: &Input) -> Self {
@@ -256,6 +321,7 @@ impl Triage {
             let answer = input.answers.iter().find(|answer| answer.step == step)?;
             Some(SummaryLine { label, text: answer.headline.clone(), step })
         })
+        .chain(leave_alone(&input.answers))
         .collect();
         Self {
             view: view.into(),
@@ -510,6 +576,18 @@ async fn default_window(state: &AppState, params: &ViewParams) -> Result<Window,
     }))
 }
 
+/// The address in the commands that the steps write.
+const DEFAULT_ORIGIN: &str = "http://127.0.0.1:4290";
+
+/// The address in the commands that a reader copies: the public one, else the one listened on.
+fn command_origin(config: &Config) -> String {
+    config
+        .server
+        .public_url
+        .as_ref()
+        .map_or_else(|| format!("http://{}", config.server.listen), ToString::to_string)
+}
+
 impl Input {
     /// Asks the store for the facts of `params` and answers the eight steps.
     pub(crate) async fn fetch(
@@ -521,12 +599,19 @@ impl Input {
         let facts = state.store.facts(&view, state.clock.now()).await?;
         let asked = plan.input()?;
         // Many attempts take a while to judge; others are answered meanwhile.
+        let origin = command_origin(&state.config);
         let judging = tokio::task::spawn_blocking(move || {
+            let mut answers = answers(&facts);
+            for action in answers.iter_mut().flat_map(|answer| &mut answer.next) {
+                if let Some(command) = &mut action.command {
+                    *command = command.replace(DEFAULT_ORIGIN, &origin);
+                }
+            }
             let suggested = PlannerInput::from_facts(&facts);
             Self {
                 view,
                 totals: facts.totals,
-                answers: answers(&facts),
+                answers,
                 buckets: facts.buckets,
                 marks: facts.marks,
                 plan: asked,

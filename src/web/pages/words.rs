@@ -1,26 +1,12 @@
-//! How numbers, lengths of time and ratios are worded on pages. Each wording is exact enough to
-//! act on and never claims more than the number says: 99.96 % is not shown as 100 %.
+//! How numbers, lengths of time and ratios are worded on pages: as the steps word them, so that a
+//! page never says the same number in two ways.
 
+use crate::domain::checklist::words::span;
+pub use crate::domain::checklist::words::{count, percent};
 use crate::domain::time::{DAY_MS, HOUR_MS, MINUTE_MS, Millis, UnixMillis};
 
 /// What stands where there is nothing to count.
 pub const NO_DATA: &str = "no data";
-
-/// `1204` as `1,204`.
-pub fn count(n: i64) -> String {
-    let digits = n.unsigned_abs().to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3 + 1);
-    if n < 0 {
-        out.push('-');
-    }
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
 
 /// `1 attempt`, `2 attempts`.
 pub fn counted(n: i64, one: &str, many: &str) -> String {
@@ -31,22 +17,6 @@ pub fn counted(n: i64, one: &str, many: &str) -> String {
 #[expect(clippy::cast_precision_loss, reason = "counts shown to people stay far below 2^53")]
 pub fn ratio(part: i64, whole: i64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
-}
-
-/// A share from 0 to 1 as a percentage with one decimal; the ends are kept for the true ends.
-pub fn percent(share: f64) -> String {
-    let value = share * 100.0;
-    if value <= 0.0 {
-        "0 %".to_owned()
-    } else if value < 0.1 {
-        "< 0.1 %".to_owned()
-    } else if value < 100.0 && value > 99.9 {
-        "> 99.9 %".to_owned()
-    } else if (value - 100.0).abs() < f64::EPSILON {
-        "100 %".to_owned()
-    } else {
-        format!("{value:.1} %")
-    }
 }
 
 /// As [`percent`], or [`NO_DATA`].
@@ -60,24 +30,8 @@ pub fn factor(value: Option<f64>) -> String {
 }
 
 /// A length of time in the unit that fits: `84 ms`, `1.2 s`, `2 min 5 s`, `3 h 4 min`, `2 d 1 h`.
-pub fn length(span: Millis) -> String {
-    let ms = span.0.saturating_abs();
-    let sign = if span.0 < 0 { "-" } else { "" };
-    let two = |whole: i64, unit: &str, rest: i64, sub: &str| {
-        if rest == 0 {
-            format!("{sign}{whole} {unit}")
-        } else {
-            format!("{sign}{whole} {unit} {rest} {sub}")
-        }
-    };
-    match ms {
-        0..1000 => format!("{sign}{ms} ms"),
-        1000..MINUTE_MS if ms % 1000 == 0 => format!("{sign}{} s", ms / 1000),
-        1000..MINUTE_MS => format!("{sign}{:.1} s", Millis(ms).as_secs_f64()),
-        MINUTE_MS..HOUR_MS => two(ms / MINUTE_MS, "min", ms % MINUTE_MS / 1000, "s"),
-        HOUR_MS..DAY_MS => two(ms / HOUR_MS, "h", ms % HOUR_MS / MINUTE_MS, "min"),
-        _ => two(ms / DAY_MS, "d", ms % DAY_MS / HOUR_MS, "h"),
-    }
+pub fn length(length: Millis) -> String {
+    span(length.0)
 }
 
 /// As [`length`] for an optional number of milliseconds; `–` where absent.
@@ -116,43 +70,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counts_are_grouped() {
-        for (n, text) in [(0, "0"), (999, "999"), (1204, "1,204"), (-1_000_000, "-1,000,000")] {
-            assert_eq!(count(n), text);
-        }
+    fn numbers_without_data_say_so() {
         assert_eq!(counted(1, "attempt", "attempts"), "1 attempt");
-    }
-
-    #[test]
-    fn a_share_never_rounds_to_an_end_that_it_has_not_reached() {
-        for (share, text) in [
-            (0.0, "0 %"),
-            (0.000_4, "< 0.1 %"),
-            (0.042, "4.2 %"),
-            (0.999_6, "> 99.9 %"),
-            (1.0, "100 %"),
-            (1.31, "131.0 %"),
-        ] {
-            assert_eq!(percent(share), text);
-        }
+        assert_eq!(counted(1204, "attempt", "attempts"), "1,204 attempts");
         assert_eq!(percent_or_none(ratio(1, 0)), NO_DATA);
-    }
-
-    #[test]
-    fn lengths_use_the_unit_that_fits() {
-        for (ms, text) in [
-            (0, "0 ms"),
-            (84, "84 ms"),
-            (1_230, "1.2 s"),
-            (30_000, "30 s"),
-            (125_000, "2 min 5 s"),
-            (3_600_000, "1 h"),
-            (90_000_000, "1 d 1 h"),
-            (-1_500, "-1.5 s"),
-        ] {
-            assert_eq!(length(Millis(ms)), text, "{ms}");
-        }
-        assert!(length(Millis(i64::MIN)).starts_with('-'));
+        assert_eq!(percent_or_none(ratio(1, 8)), "12.5 %");
+        assert_eq!(factor(ratio(5, 4)), "1.25");
+        assert_eq!(length_or_dash(None), "\u{2013}");
+        assert_eq!(length_or_dash(Some(30_000)), "30 s");
     }
 
     #[test]
