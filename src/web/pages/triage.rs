@@ -138,6 +138,27 @@ impl StepOut {
         })
     }
 
+    fn shown_tables(&self) -> impl Iterator<Item = &Table> {
+        self.tables.iter().filter(|table| !self.repeats(table))
+    }
+
+    /// The table that is shown at once.
+    pub fn first_table(&self) -> Option<&Table> {
+        self.shown_tables().next()
+    }
+
+    /// The tables behind a click.
+    pub fn more_tables(&self) -> Vec<&Table> {
+        self.shown_tables().skip(1).collect()
+    }
+
+    /// What the click says.
+    pub fn more_tables_word(&self) -> String {
+        let captions: Vec<&str> =
+            self.more_tables().iter().map(|table| table.caption.as_str()).collect();
+        format!("More in numbers: {}", captions.join(", "))
+    }
+
     /// The actions that no finding above them spells out with its setting.
     pub fn open_actions(&self) -> Vec<&NextAction> {
         let is_told = |action: &NextAction| {
@@ -677,6 +698,8 @@ pub struct TriagePage {
     labels: Labels,
     ranges: Vec<Range>,
     is_received: bool,
+    /// Whether the picker is unfolded: where nothing is picked yet.
+    is_open: bool,
     rows: String,
     form: PlanForm,
     /// When a change that is marked now took effect, to begin with.
@@ -698,6 +721,7 @@ impl TriagePage {
             chart: model.series.chart(view.window),
             ranges: ranges("/triage", view, now),
             is_received: view.time == TimeBasis::Received,
+            is_open: view.scope == Scope::default(),
             rows: address::rows_of(view, None, None, None),
             form: PlanForm::of(input.plan.or(input.suggested)),
             mark_at: Stamp(now.floor_to(1_000)),
