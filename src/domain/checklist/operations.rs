@@ -7,7 +7,9 @@ use crate::domain::event::{RetryLayer, Vantage};
 use crate::domain::stats::len;
 use crate::domain::stored::{Counts, StoredEvent};
 use crate::domain::time::UnixMillis;
-use std::collections::{BTreeMap, HashMap};
+use std::cell::OnceCell;
+use std::collections::HashMap;
+use std::hash::Hash;
 
 /// The facts, put in order once for all steps. The same whatever the order of the facts was.
 #[derive(Debug)]
@@ -28,15 +30,21 @@ pub struct Analysis<'a> {
     pub limited: i64,
     /// Counts over the window: exact for all, made from the attempts held for one retry layer.
     pub totals: Counts,
+    /// Which of `gaps` a local cap cut; found by step 6 when it is first asked for.
+    pub(super) clipped: OnceCell<Vec<bool>>,
 }
 
 /// All attempts that are known of one intent, in the order they were sent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Operation<'a> {
     /// Its id.
     pub id: &'a str,
     /// Its attempts, at least one.
     pub attempts: Vec<&'a StoredEvent>,
+    /// How many times each layer sent at most under one send of the layers around it, innermost
+    /// first; only layers that re-sent. Three tries by an SDK under four by the application:
+    /// `[(sdk, 3), (app, 4)]`.
+    pub layer_factors: Vec<(RetryLayer, i64)>,
 }
 
 /// Two attempts of an operation, the second sent right after the first.
@@ -69,13 +77,14 @@ impl<'a> Analysis<'a> {
                 continue;
             };
             let at = *index.entry((&attempt.event.service, id)).or_insert_with(|| {
-                operations.push(Operation { id, attempts: Vec::new() });
+                operations.push(Operation { id, attempts: Vec::new(), layer_factors: Vec::new() });
                 operations.len() - 1
             });
             operations[at].attempts.push(attempt);
         }
         for operation in &mut operations {
             operation.put_in_order();
+            operation.layer_factors = operation.find_layer_factors();
         }
         let gaps = operations.iter().flat_map(Operation::gaps).collect();
         let limited = attempts
@@ -91,6 +100,7 @@ impl<'a> Analysis<'a> {
             ungrouped,
             limited,
             totals: facts.totals,
+            clipped: OnceCell::new(),
         }
     }
 
@@ -113,7 +123,7 @@ impl<'a> Analysis<'a> {
             .operations
             .iter()
             .filter(|operation| operation.attempts.iter().any(|a| of(a)))
-            .map(|operation| Operation { id: operation.id, attempts: operation.attempts.clone() })
+            .cloned()
             .collect();
         let gaps =
             operations.iter().flat_map(Operation::gaps).filter(|gap| of(gap.after)).collect();
@@ -139,6 +149,7 @@ impl<'a> Analysis<'a> {
             ungrouped: 0,
             limited,
             totals,
+            clipped: OnceCell::new(),
         }
     }
 }
@@ -203,10 +214,8 @@ impl<'a> Operation<'a> {
             .collect()
     }
 
-    /// How many times each layer sent at most under one send of the layers around it, innermost
-    /// first; only layers that re-sent. Three tries by an SDK under four by the application:
-    /// `[(sdk, 3), (app, 4)]`.
-    pub fn layer_factors(&self) -> Vec<(RetryLayer, i64)> {
+    /// Its layers with their factors; see the field of that name.
+    fn find_layer_factors(&self) -> Vec<(RetryLayer, i64)> {
         let resends = self.resends();
         let mut layers: Vec<RetryLayer> = resends.clone();
         layers.sort_by_key(|layer| depth(*layer));
@@ -385,8 +394,8 @@ impl<'a> FromIterator<&'a StoredEvent> for Rows {
 }
 
 /// Sums weights by a key, largest first, then by key.
-pub fn tally<K: Ord>(items: impl IntoIterator<Item = (K, i64)>) -> Vec<(K, i64)> {
-    let mut sums: BTreeMap<K, i64> = BTreeMap::new();
+pub fn tally<K: Ord + Hash>(items: impl IntoIterator<Item = (K, i64)>) -> Vec<(K, i64)> {
+    let mut sums: HashMap<K, i64> = HashMap::new();
     for (key, weight) in items {
         let sum = sums.entry(key).or_default();
         *sum = sum.saturating_add(weight);
@@ -394,6 +403,22 @@ pub fn tally<K: Ord>(items: impl IntoIterator<Item = (K, i64)>) -> Vec<(K, i64)>
     let mut sums: Vec<(K, i64)> = sums.into_iter().collect();
     sums.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     sums
+}
+
+/// Puts items together by a key, in the order in which each key first came.
+pub fn group_by<K: Eq + Hash + Copy, V>(
+    items: impl IntoIterator<Item = (K, V)>,
+) -> Vec<(K, Vec<V>)> {
+    let mut index: HashMap<K, usize> = HashMap::new();
+    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    for (key, value) in items {
+        let at = *index.entry(key).or_insert_with(|| {
+            groups.push((key, Vec::new()));
+            groups.len() - 1
+        });
+        groups[at].1.push(value);
+    }
+    groups
 }
 
 /// Most limited attempts, and most others, for which records of gateways and origins are looked up.

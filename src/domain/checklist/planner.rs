@@ -8,6 +8,7 @@ use super::words::{count, many, percent, share, span};
 use crate::domain::headers::{self, FieldKind, FieldUnit};
 use crate::domain::stats::quantile::Sorted;
 use crate::domain::stats::{real, whole};
+use crate::domain::stored::StoredEvent;
 use crate::domain::time::MINUTE_MS;
 use serde::{Deserialize, Serialize};
 
@@ -140,9 +141,12 @@ impl PlannerInput {
     /// aim at, the requests of the window as the work, and the median answer time. `None` where no
     /// refusal or answer documents an allowance.
     pub fn from_facts(facts: &Facts) -> Option<Self> {
-        let mut newest: Vec<_> =
+        let mut newest: Vec<&StoredEvent> =
             facts.attempts.iter().filter(|s| !s.event.headers.is_empty()).collect();
-        newest.sort_by_key(|s| std::cmp::Reverse((s.event.occurred_at, s.event.event_id.clone())));
+        newest.sort_by(|x, y| {
+            let key = |s: &StoredEvent| s.event.occurred_at;
+            key(y).cmp(&key(x)).then_with(|| y.event.event_id.cmp(&x.event.event_id))
+        });
         let (allowed, window_ms) = newest.iter().take(50).find_map(|s| {
             let response = s.event.response();
             let fields =

@@ -75,6 +75,9 @@ pub struct ReportCard {
     pub layers: Vec<LayerCard>,
 }
 
+/// How many answers are read for one grade that needs their header fields.
+const READ_AT_MOST: usize = 500;
+
 /// Titles of the mistakes, in order.
 pub const MISTAKES: [&str; 12] = [
     "Retries at once or after a fixed time",
@@ -410,7 +413,7 @@ fn reset_unit(a: &Analysis<'_>) -> Looked {
             && gap.before.verdict.limited
             && !gap.before.event.headers.is_empty()
     });
-    for gap in candidates.take(2_000) {
+    for gap in candidates.take(READ_AT_MOST) {
         let chosen = real(gap.chosen_ms().unwrap_or_default());
         let response = gap.before.event.response();
         let resets: Vec<f64> = headers::read(
@@ -473,7 +476,7 @@ fn server(a: &Analysis<'_>) -> Looked {
     let captured: Vec<&StoredEvent> = a
         .limited_attempts()
         .filter(|s| !s.event.headers.is_empty() || s.event.retry_after.is_some())
-        .take(2_000)
+        .take(READ_AT_MOST)
         .collect();
     let silent: Rows = captured
         .iter()

@@ -355,6 +355,10 @@ impl Proof {
         let index = Index::new(a);
         let mut looked_up = joined_attempts(a.attempts.iter().copied());
         looked_up.reverse();
+        if !a.facts.has_origin_source && !a.facts.has_gateway_source && a.observations.is_empty() {
+            // Nothing was recorded at all: only attempts without an id matter.
+            looked_up.retain(|s| s.verdict.limited);
+        }
         // A look-up that was cut may have left out the very record that is missing.
         let is_cut = a.observations.len() >= MAX_RECORDS;
         let look = |vantage: Vantage| {

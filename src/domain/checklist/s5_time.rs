@@ -1,7 +1,7 @@
 //! Step 5: waits and windows. Promised, chosen and real wait side by side; whether the client
 //! keeps to the promise and the server to its word; clocks, units, bursts and fixed windows.
 
-use super::operations::{Analysis, Gap, Rows, tally, weight, whereabouts};
+use super::operations::{Analysis, Gap, Rows, group_by, tally, weight, whereabouts};
 use super::words::{
     count, many, maybe_span, name, percent, share, share_with_interval, short_hash, span,
     time_of_day, verb,
@@ -16,7 +16,7 @@ use crate::domain::stats::window::{self, Begin, Refusal};
 use crate::domain::stats::{boundary, len, real, skew};
 use crate::domain::stored::StoredEvent;
 use crate::domain::time::{Millis, UnixMillis};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 /// Early retries from this number on ask for action; fewer are told.
 const EARLY_FLOOR: i64 = 3;
@@ -25,7 +25,7 @@ const BROKEN_FROM: f64 = 0.2;
 /// Waits below this say nothing about a unit, in milliseconds.
 const UNIT_FROM_MS: i64 = 5_000;
 /// How many answers are read for fields that disagree.
-const READ_AT_MOST: usize = 2_000;
+const READ_AT_MOST: usize = 500;
 
 /// Answers step 5.
 pub(super) fn answer(a: &Analysis<'_>) -> Answer {
@@ -432,10 +432,12 @@ pub(super) fn header_fields(s: &StoredEvent) -> HeaderFields {
 fn resets(a: &Analysis<'_>) -> Option<Finding> {
     let mut rows = Rows::default();
     let (mut compared, mut example, mut thousand) = (0_i64, None, 0_i64);
-    let candidates = a
+    let mut candidates: Vec<&StoredEvent> = a
         .limited_attempts()
-        .filter(|s| s.verdict.promised_ms.is_some() && !s.event.headers.is_empty());
-    for s in candidates.take(READ_AT_MOST) {
+        .filter(|s| s.verdict.promised_ms.is_some() && !s.event.headers.is_empty())
+        .collect();
+    let older = candidates.len().saturating_sub(READ_AT_MOST);
+    for s in candidates.drain(older..) {
         let promised = s.verdict.promised_ms.unwrap_or_default();
         let fields =
             headers::read(&header_fields(s), Some(&s.event.host), Some(s.event.answered_at()));
@@ -595,10 +597,12 @@ fn windows(a: &Analysis<'_>) -> Vec<Finding> {
     )
     .filter(skew::Skew::is_large)
     .map_or(0, |skew| skew.median_ms);
-    let mut groups: BTreeMap<(&str, (&str, &str)), Vec<&StoredEvent>> = BTreeMap::new();
-    for s in &a.attempts {
-        groups.entry((&s.event.host, spender(s))).or_default().push(s);
-    }
+    // Without two refusals there is no end to agree on; most callers are left out here.
+    let mut groups = group_by(a.attempts.iter().map(|s| ((s.event.host.as_str(), spender(s)), *s)));
+    groups.retain(|(_, attempts)| {
+        attempts.iter().filter(|s| s.verdict.limited && s.verdict.promised_ms.is_some()).count() > 1
+    });
+    groups.sort_by_key(|(key, _)| *key);
     let mut found: Vec<(i64, Finding)> = Vec::new();
     for ((host, (kind, who)), attempts) in groups {
         let sends: Vec<i64> = attempts.iter().map(|s| s.event.occurred_at.0).collect();

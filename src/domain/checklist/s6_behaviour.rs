@@ -5,7 +5,7 @@
 //! ask the same of one retry layer.
 
 use super::operations::{
-    Analysis, Gap, Operation, Rows, is_served, is_write, tally, weight, whereabouts,
+    Analysis, Gap, Operation, Rows, group_by, is_served, is_write, tally, weight, whereabouts,
 };
 use super::words::{
     count, factor, many, maybe_span, name, quotient, share, share_with_interval, span,
@@ -21,7 +21,7 @@ use crate::domain::stats::ratio::Ratio;
 use crate::domain::stats::{len, real, waves};
 use crate::domain::stored::StoredEvent;
 use crate::domain::time::{HOUR_MS, Millis};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Retries per request that a budget allows.
 pub(super) const BUDGET: f64 = 0.10;
@@ -158,21 +158,17 @@ pub(super) fn double_layer(a: &Analysis<'_>) -> Option<Finding> {
     let mut operations = 0_i64;
     let mut seen: BTreeMap<RetryLayer, i64> = BTreeMap::new();
     let mut longest = 0_i64;
-    let mut order: Vec<RetryLayer> = Vec::new();
     let mut hit: Vec<&Operation<'_>> = Vec::new();
     for operation in &a.operations {
-        let factors = operation.layer_factors();
+        let factors = &operation.layer_factors;
         if factors.len() < 2 {
             continue;
         }
         operations += operation.weight();
         longest = longest.max(operation.size());
         for (layer, n) in factors {
-            let most = seen.entry(layer).or_default();
-            *most = (*most).max(n);
-            if !order.contains(&layer) {
-                order.push(layer);
-            }
+            let most = seen.entry(*layer).or_default();
+            *most = (*most).max(*n);
         }
         for s in operation.attempts.iter().skip(1) {
             rows.push(s);
@@ -296,26 +292,24 @@ pub(super) fn changing_key(a: &Analysis<'_>) -> Option<Finding> {
 }
 
 /// The attempts by idempotency key, of one service and upstream each.
-fn by_key<'a>(a: &Analysis<'a>) -> BTreeMap<(&'a str, &'a str, &'a str), Vec<&'a StoredEvent>> {
-    let mut keys: BTreeMap<_, Vec<&StoredEvent>> = BTreeMap::new();
-    for s in &a.attempts {
-        if let Some(key) = s.event.idempotency_key_hash.as_deref() {
-            keys.entry((s.event.service.as_str(), s.event.host.as_str(), key)).or_default().push(s);
-        }
-    }
-    keys
+fn by_key<'a>(a: &Analysis<'a>) -> Vec<Vec<&'a StoredEvent>> {
+    let keyed = a.attempts.iter().filter_map(|s| {
+        let key = s.event.idempotency_key_hash.as_deref()?;
+        Some(((s.event.service.as_str(), s.event.host.as_str(), key), *s))
+    });
+    group_by(keyed).into_iter().map(|(_, attempts)| attempts).collect()
 }
 
 /// One idempotency key with two bodies.
 pub(super) fn key_with_two_bodies(a: &Analysis<'_>) -> Option<Finding> {
     let mut rows = Rows::default();
     let mut keys = 0_i64;
-    for attempts in by_key(a).values() {
+    for attempts in by_key(a) {
         let bodies: BTreeSet<&str> =
             attempts.iter().filter_map(|s| s.event.body_hash.as_deref()).collect();
         if bodies.len() > 1 {
             keys += 1;
-            rows.extend(attempts.iter().copied());
+            rows.extend(attempts);
         }
     }
     (keys > 0).then(|| {
@@ -335,12 +329,12 @@ pub(super) fn key_with_two_bodies(a: &Analysis<'_>) -> Option<Finding> {
 pub(super) fn key_in_two_operations(a: &Analysis<'_>) -> Option<Finding> {
     let mut rows = Rows::default();
     let mut keys = 0_i64;
-    for attempts in by_key(a).values() {
+    for attempts in by_key(a) {
         let operations: BTreeSet<&str> =
             attempts.iter().filter_map(|s| s.event.operation_id.as_deref()).collect();
         if operations.len() > 1 {
             keys += 1;
-            rows.extend(attempts.iter().copied());
+            rows.extend(attempts);
         }
     }
     (keys > 0).then(|| {
@@ -478,11 +472,6 @@ pub(super) fn zero_delay(a: &Analysis<'_>) -> Option<Finding> {
     })
 }
 
-/// What tells one gap from another.
-fn reference<'a>(gap: &Gap<'a>) -> (&'a str, i64) {
-    (&gap.after.event.event_id, gap.after.event.occurred_at.0)
-}
-
 /// One client's own way of waiting: without a promise, or whatever was promised.
 struct Habit<'a> {
     /// Gaps of one service, upstream and layer.
@@ -492,22 +481,17 @@ struct Habit<'a> {
 }
 
 fn habits<'a>(a: &'a Analysis<'_>) -> Vec<Habit<'a>> {
-    let mut groups: BTreeMap<_, Vec<&Gap<'_>>> = BTreeMap::new();
-    let clipped: HashSet<(&str, i64)> = clipped_gaps(a).into_iter().map(reference).collect();
-    let is_own = |g: &Gap<'_>| match g.promised_ms() {
-        None => true,
-        // The promise was ignored, so the wait is the client's own; a unit mistaken is not.
-        Some(promised) => {
-            g.is_early() && delay(g) > promised / 500 && !clipped.contains(&reference(g))
-        }
-    };
-    for gap in a.gaps.iter().filter(|g| !g.is_overlapping() && is_own(g)) {
-        let e = &gap.after.event;
-        groups.entry((&e.service, &e.host, e.retry_layer)).or_default().push(gap);
-    }
-    groups
-        .into_values()
-        .map(|gaps| {
+    let own = a.gaps.iter().zip(clipped_gaps(a)).filter(|(gap, is_clipped)| {
+        !gap.is_overlapping()
+            && match gap.promised_ms() {
+                None => true,
+                // The promise was ignored, so the wait is the client's own; a unit mistaken is not.
+                Some(promised) => gap.is_early() && delay(gap) > promised / 500 && !**is_clipped,
+            }
+    });
+    group_by(own.map(|(gap, _)| (caller(gap), gap)))
+        .into_iter()
+        .map(|(_, gaps)| {
             let mut numbers: BTreeMap<u32, Vec<(i64, i64)>> = BTreeMap::new();
             for gap in &gaps {
                 numbers.entry(gap.before.event.attempt).or_default().push((delay(gap), 1));
@@ -594,17 +578,13 @@ pub(super) fn no_jitter(a: &Analysis<'_>) -> Option<Finding> {
 
 /// Exactly `Retry-After`, without jitter on top.
 pub(super) fn exact_retry_after(a: &Analysis<'_>) -> Option<Finding> {
-    let mut groups: BTreeMap<_, Vec<&Gap<'_>>> = BTreeMap::new();
-    for gap in &a.gaps {
+    let kept = a.gaps.iter().filter(|gap| {
         let promised = gap.promised_ms().unwrap_or_default();
-        let wait = delay(gap);
-        if promised > 0 && !gap.is_early() && wait >= promised.saturating_sub(gap.tolerance_ms()) {
-            let e = &gap.after.event;
-            groups.entry((&e.service, &e.host, e.retry_layer)).or_default().push(gap);
-        }
-    }
-    let exact: Vec<&Gap<'_>> = groups
-        .into_values()
+        promised > 0 && !gap.is_early() && delay(gap) >= promised.saturating_sub(gap.tolerance_ms())
+    });
+    let exact: Vec<&Gap<'_>> = group_by(kept.map(|gap| (caller(gap), gap)))
+        .into_iter()
+        .map(|(_, gaps)| gaps)
         .filter(|gaps| {
             let extra = Sorted::new(
                 gaps.iter()
@@ -684,7 +664,12 @@ pub(super) fn in_waves(a: &Analysis<'_>) -> Option<Finding> {
 
 /// Delays that a local cap cuts below the promise.
 pub(super) fn clipped(a: &Analysis<'_>) -> Option<Finding> {
-    let hits = clipped_gaps(a);
+    let hits: Vec<&Gap<'_>> = a
+        .gaps
+        .iter()
+        .zip(clipped_gaps(a))
+        .filter_map(|(gap, is_clipped)| is_clipped.then_some(gap))
+        .collect();
     let rows = Rows::of_gaps(hits.iter().copied());
     (!rows.is_empty()).then(|| {
         let at = Sorted::new(hits.iter().filter_map(|g| Some((g.chosen_ms()?, g.weight))));
@@ -705,51 +690,55 @@ pub(super) fn clipped(a: &Analysis<'_>) -> Option<Finding> {
 
 /// The gaps whose chosen wait is a cap and not the client's own backoff: the client says so, or it
 /// honours promises below that cap.
-fn clipped_gaps<'a>(a: &'a Analysis<'_>) -> Vec<&'a Gap<'a>> {
-    let mut groups: BTreeMap<_, Vec<(&Gap<'_>, i64, i64)>> = BTreeMap::new();
-    for gap in &a.gaps {
-        if let (Some(promised), Some(chosen)) = (gap.promised_ms(), gap.chosen_ms()) {
-            let e = &gap.after.event;
-            groups
-                .entry((&e.service, &e.host, e.retry_layer))
-                .or_default()
-                .push((gap, promised, chosen));
-        }
-    }
-    let mut hits = Vec::new();
-    for group in groups.into_values() {
+fn clipped_gaps<'a>(a: &'a Analysis<'_>) -> &'a [bool] {
+    a.clipped.get_or_init(|| find_clipped(a))
+}
+
+fn find_clipped(a: &Analysis<'_>) -> Vec<bool> {
+    let mut is_clipped = vec![false; a.gaps.len()];
+    let promised =
+        a.gaps.iter().enumerate().filter_map(|(i, gap)| {
+            Some((caller(gap), (i, gap, gap.promised_ms()?, gap.chosen_ms()?)))
+        });
+    for (_, group) in group_by(promised) {
         let is_short = |gap: &Gap<'_>, promised: i64, chosen: i64| {
             // A thousandth is another mistake, and no wait at all as well.
             chosen < promised.saturating_sub(gap.tolerance_ms())
                 && chosen >= 500
                 && chosen > promised / 500
         };
-        let short: Vec<&(&Gap<'_>, i64, i64)> = group
+        let short: Vec<(usize, &Gap<'_>, i64)> = group
             .iter()
-            .filter(|(gap, promised, chosen)| is_short(gap, *promised, *chosen))
+            .filter(|(_, gap, promised, chosen)| is_short(gap, *promised, *chosen))
+            .map(|(i, gap, _, chosen)| (*i, *gap, *chosen))
             .collect();
         let Some((cap, n)) =
-            tally(short.iter().map(|(gap, _, chosen)| (chosen / 100, gap.weight))).first().copied()
+            tally(short.iter().map(|(_, gap, chosen)| (chosen / 100, gap.weight))).first().copied()
         else {
             continue;
         };
-        let honours_less = group.iter().any(|(gap, promised, chosen)| {
+        // One look at the most frequent wait is enough: it is the cap, if there is one.
+        let is_known = short
+            .iter()
+            .find(|(_, _, chosen)| chosen / 100 == cap)
+            .is_some_and(|(_, gap, chosen)| is_known_cap(gap, *chosen));
+        let honours_less = group.iter().any(|(_, gap, promised, chosen)| {
             *promised >= 1_000
                 && *promised <= cap.saturating_add(1).saturating_mul(100)
                 && *chosen >= promised.saturating_sub(gap.tolerance_ms())
         });
-        hits.extend(
-            short
-                .iter()
-                .filter(|(gap, _, chosen)| {
-                    says_capped(gap)
-                        || is_known_cap(gap, *chosen)
-                        || (honours_less && n >= 3 && (chosen / 100 - cap).abs() <= 1)
-                })
-                .map(|(gap, _, _)| *gap),
-        );
+        let is_cap = is_known || (honours_less && n >= 3);
+        for (i, gap, chosen) in short {
+            is_clipped[i] = says_capped(gap) || (is_cap && (chosen / 100 - cap).abs() <= 1);
+        }
     }
-    hits
+    is_clipped
+}
+
+/// Whose waits are judged together: one service, upstream and retry layer.
+fn caller<'a>(gap: &Gap<'a>) -> (&'a str, &'a str, Option<RetryLayer>) {
+    let e = &gap.after.event;
+    (&e.service, &e.host, e.retry_layer)
 }
 
 /// Whether a wait is a ceiling that a published client library is known to have.
@@ -873,7 +862,7 @@ pub(super) fn beyond_maximum(a: &Analysis<'_>) -> Option<Finding> {
         let start = operation.first().event.occurred_at;
         let knows_start = operation.first().event.attempt == 1;
         // Where two layers retry, each has its own maximum, and attempts are numbered through.
-        let has_one_layer = operation.layer_factors().len() < 2;
+        let has_one_layer = operation.layer_factors.len() < 2;
         for s in &operation.attempts {
             let e = &s.event;
             let too_many =
@@ -899,6 +888,9 @@ pub(super) fn beyond_maximum(a: &Analysis<'_>) -> Option<Finding> {
 
 /// Extra attempts behind the client, made by a hop: one request id that the origin saw twice.
 fn hidden_retries(a: &Analysis<'_>) -> Option<Finding> {
+    if a.observations.is_empty() {
+        return None;
+    }
     let mut seen: HashMap<&str, BTreeSet<&str>> = HashMap::new();
     for record in &a.observations {
         if record.event.vantage == crate::domain::event::Vantage::Origin
@@ -1080,9 +1072,9 @@ fn by_layer(a: &Analysis<'_>) -> Option<Table> {
             let most = a
                 .operations
                 .iter()
-                .flat_map(Operation::layer_factors)
+                .flat_map(|operation| &operation.layer_factors)
                 .filter(|(l, _)| Some(*l) == layer)
-                .map(|(_, n)| n)
+                .map(|(_, n)| *n)
                 .max();
             vec![
                 layer.map_or_else(|| "not said".to_owned(), |layer| layer.to_string()),
