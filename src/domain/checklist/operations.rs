@@ -395,10 +395,25 @@ impl<'a> FromIterator<&'a StoredEvent> for Rows {
 
 /// Sums weights by a key, largest first, then by key.
 pub fn tally<K: Ord + Hash>(items: impl IntoIterator<Item = (K, i64)>) -> Vec<(K, i64)> {
+    // Neighbours often have the same key, and comparing is far cheaper than hashing.
     let mut sums: HashMap<K, i64> = HashMap::new();
-    for (key, weight) in items {
+    let mut run: Option<(K, i64)> = None;
+    let mut add = |(key, weight): (K, i64)| {
         let sum = sums.entry(key).or_default();
         *sum = sum.saturating_add(weight);
+    };
+    for (key, weight) in items {
+        match &mut run {
+            Some((last, sum)) if *last == key => *sum = sum.saturating_add(weight),
+            _ => {
+                if let Some(done) = run.replace((key, weight)) {
+                    add(done);
+                }
+            }
+        }
+    }
+    if let Some(done) = run {
+        add(done);
     }
     let mut sums: Vec<(K, i64)> = sums.into_iter().collect();
     sums.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
@@ -411,11 +426,16 @@ pub fn group_by<K: Eq + Hash + Copy, V>(
 ) -> Vec<(K, Vec<V>)> {
     let mut index: HashMap<K, usize> = HashMap::new();
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    let mut last: Option<(K, usize)> = None;
     for (key, value) in items {
-        let at = *index.entry(key).or_insert_with(|| {
-            groups.push((key, Vec::new()));
-            groups.len() - 1
-        });
+        let at = match last {
+            Some((same, at)) if same == key => at,
+            _ => *index.entry(key).or_insert_with(|| {
+                groups.push((key, Vec::new()));
+                groups.len() - 1
+            }),
+        };
+        last = Some((key, at));
         groups[at].1.push(value);
     }
     groups
