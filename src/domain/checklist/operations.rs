@@ -32,6 +32,8 @@ pub struct Analysis<'a> {
     pub totals: Counts,
     /// Which of `gaps` a local cap cut; found by step 6 when it is first asked for.
     pub(super) clipped: OnceCell<Vec<bool>>,
+    /// `attempts` by idempotency key; grouped when first asked for.
+    by_key: OnceCell<Vec<Vec<&'a StoredEvent>>>,
 }
 
 /// All attempts that are known of one intent, in the order they were sent.
@@ -101,12 +103,24 @@ impl<'a> Analysis<'a> {
             limited,
             totals: facts.totals,
             clipped: OnceCell::new(),
+            by_key: OnceCell::new(),
         }
     }
 
     /// The limited attempts, in order.
     pub fn limited_attempts(&self) -> impl Iterator<Item = &'a StoredEvent> + '_ {
         self.attempts.iter().copied().filter(|a| a.verdict.limited)
+    }
+
+    /// The attempts by idempotency key, of one service and upstream each.
+    pub fn by_idempotency_key(&self) -> &[Vec<&'a StoredEvent>] {
+        self.by_key.get_or_init(|| {
+            let keyed = self.attempts.iter().filter_map(|s| {
+                let key = s.event.idempotency_key_hash.as_deref()?;
+                Some(((key, s.event.service.as_str(), s.event.host.as_str()), *s))
+            });
+            group_by(keyed).into_iter().map(|(_, attempts)| attempts).collect()
+        })
     }
 
     /// Sum of the weights of the attempts, as far as they are held.
@@ -150,6 +164,7 @@ impl<'a> Analysis<'a> {
             limited,
             totals,
             clipped: OnceCell::new(),
+            by_key: OnceCell::new(),
         }
     }
 }

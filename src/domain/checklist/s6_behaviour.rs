@@ -291,25 +291,16 @@ pub(super) fn changing_key(a: &Analysis<'_>) -> Option<Finding> {
     })
 }
 
-/// The attempts by idempotency key, of one service and upstream each.
-fn by_key<'a>(a: &Analysis<'a>) -> Vec<Vec<&'a StoredEvent>> {
-    let keyed = a.attempts.iter().filter_map(|s| {
-        let key = s.event.idempotency_key_hash.as_deref()?;
-        Some(((s.event.service.as_str(), s.event.host.as_str(), key), *s))
-    });
-    group_by(keyed).into_iter().map(|(_, attempts)| attempts).collect()
-}
-
 /// One idempotency key with two bodies.
 pub(super) fn key_with_two_bodies(a: &Analysis<'_>) -> Option<Finding> {
     let mut rows = Rows::default();
     let mut keys = 0_i64;
-    for attempts in by_key(a) {
+    for attempts in a.by_idempotency_key() {
         let bodies: BTreeSet<&str> =
             attempts.iter().filter_map(|s| s.event.body_hash.as_deref()).collect();
         if bodies.len() > 1 {
             keys += 1;
-            rows.extend(attempts);
+            rows.extend(attempts.iter().copied());
         }
     }
     (keys > 0).then(|| {
@@ -329,12 +320,12 @@ pub(super) fn key_with_two_bodies(a: &Analysis<'_>) -> Option<Finding> {
 pub(super) fn key_in_two_operations(a: &Analysis<'_>) -> Option<Finding> {
     let mut rows = Rows::default();
     let mut keys = 0_i64;
-    for attempts in by_key(a) {
+    for attempts in a.by_idempotency_key() {
         let operations: BTreeSet<&str> =
             attempts.iter().filter_map(|s| s.event.operation_id.as_deref()).collect();
         if operations.len() > 1 {
             keys += 1;
-            rows.extend(attempts);
+            rows.extend(attempts.iter().copied());
         }
     }
     (keys > 0).then(|| {
