@@ -1,0 +1,101 @@
+//! The load of `make test-long`: a million events through `POST /v1/events` of the real binary.
+
+use super::support::Process;
+use super::workload;
+use std::time::Duration;
+use tokio::time::Instant;
+
+const EVENTS: u64 = 1_000_000;
+const BATCH: u64 = 2_000;
+
+/// Posts NDJSON on a connection of its own and gives the counts of the answer.
+fn post_ndjson(server: &Process, body: &str) -> (u64, u64) {
+    let answer = server.raw(&format!(
+        "POST /v1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    ));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let (_, json) = answer.split_once("\r\n\r\n").unwrap();
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(json["rejected"], serde_json::json!([]), "{json}");
+    (json["stored"].as_u64().unwrap(), json["duplicates"].as_u64().unwrap())
+}
+
+/// Sends every batch from four connections at a time; returns what was stored and was known.
+fn send_all(server: &Process, from: u64, to: u64) -> (u64, u64) {
+    let starts: Vec<u64> = (from..to).step_by(usize::try_from(BATCH).unwrap()).collect();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..4)
+            .map(|worker| {
+                let starts = &starts;
+                scope.spawn(move || {
+                    let mut sums = (0, 0);
+                    for start in starts.iter().skip(worker).step_by(4) {
+                        let body = workload::batch(*start, (start + BATCH).min(to), EVENTS);
+                        let (stored, duplicates) = post_ndjson(server, &body);
+                        sums = (sums.0 + stored, sums.1 + duplicates);
+                    }
+                    sums
+                })
+            })
+            .collect();
+        workers.into_iter().map(|w| w.join().unwrap()).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
+    })
+}
+
+fn timed<T>(what: &str, run: impl FnOnce() -> T) -> (T, Duration) {
+    let start = Instant::now();
+    let out = run();
+    let took = start.elapsed();
+    eprintln!("{what}: {took:.2?}");
+    (out, took)
+}
+
+#[test]
+#[ignore = "long: make test-long"]
+fn a_million_events_are_a_million_rows_and_the_sums_agree() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Process::serve(folder.path(), &[], &[]);
+    let ((stored, duplicates), took) =
+        timed("a million events, durable", || send_all(&server, 0, EVENTS));
+    assert_eq!((stored, duplicates), (EVENTS, 0));
+    eprintln!("{:.0} events/s", 1e6 / took.as_secs_f64());
+
+    let (again, _) = timed("100,000 of them again", || send_all(&server, 0, 100_000));
+    assert_eq!(again, (0, 100_000), "sending again changes nothing");
+
+    let size = std::fs::metadata(folder.path().join("retrylens.db")).unwrap().len();
+    eprintln!("{} bytes an event in the database file", size / EVENTS);
+
+    let day = "from=2026-11-11T00:00:00Z&to=2026-11-12T00:00:00Z";
+    let (answer, _) =
+        timed("overview of the day", || server.get(&format!("/api/v1/overview?{day}")));
+    let overview: serde_json::Value =
+        serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
+    assert_eq!(overview["totals"]["attempts"], EVENTS, "the sums hold every event once");
+
+    let hour = "from=2026-11-11T10:00:00Z&to=2026-11-11T11:00:00Z";
+    for path in ["/triage", "/triage.json", "/triage.md"] {
+        let pair = "service=service-7&upstream=api-7.example.com";
+        let (answer, _) = timed(&format!("{path}, one pair, an hour"), || {
+            server.get(&format!("{path}?{pair}&{hour}"))
+        });
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let (answer, _) =
+        timed("/triage, everything, an hour", || server.get(&format!("/triage?{hour}")));
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    drop(server);
+
+    let url = format!("sqlite://{}", folder.path().join("retrylens.db").display());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (recount, _) = timed("recount", || {
+        runtime.block_on(async {
+            let store = retrylens::store::Store::open(&url).await.unwrap();
+            store.recount().await.unwrap()
+        })
+    });
+    assert_eq!(recount.events, i64::try_from(EVENTS).unwrap());
+    assert!(recount.agrees(), "{recount:?}");
+}
