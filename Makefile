@@ -10,7 +10,7 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
 
 packages: ## Install what the tests need (PostgreSQL, Chromium, Node.js, gateways) through the package manager
-	@scripts/install-packages build postgres browser gateways
+	@scripts/install-packages build python postgres browser gateways
 
 check: ## Format, lints and documentation, warnings denied
 	$(CARGO) fmt --check
@@ -18,7 +18,7 @@ check: ## Format, lints and documentation, warnings denied
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items --quiet
 
 test: packages check ## Everything: both databases, the binary, the browser
-	scripts/with-postgres $(CARGO) test --locked
+	scripts/test-postgres $(CARGO) test --locked
 	$(MAKE) --no-print-directory test-browser
 
 test-fast: ## The tests that need neither PostgreSQL nor a browser
@@ -29,11 +29,11 @@ test-browser: ## Every page in headless Chromium: axe-core, console, foreign req
 	scripts/browser-check target/debug/retrylens
 
 test-long: packages ## The million-event load and other long runs, in release
-	scripts/with-postgres $(CARGO) test --locked --release -- --ignored --nocapture
+	scripts/test-postgres $(CARGO) test --locked --release -- --ignored --nocapture
 
 demo: ## Serve an incident with a known cause
 	$(CARGO) run --release -- demo
 
 screenshots: packages ## Make the README's pictures anew, from the demo
 	$(CARGO) build --locked
-	scripts/browser-check target/debug/retrylens --screenshots docs/screenshots
+	scripts/browser-check target/debug/retrylens --pictures docs/screenshots
