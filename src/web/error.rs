@@ -11,6 +11,9 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
+/// What a visitor is told of a defect of ours.
+const LOGGED: &str = "It has been logged. Trying again may help.";
+
 /// After this long the pool has tried to connect again.
 const STORE_WAIT: Duration = Duration::from_secs(5);
 
@@ -156,7 +159,7 @@ impl Failure {
     /// A defect of ours: the cause is logged here, and the visitor is told none of it.
     pub fn internal(cause: &(dyn std::error::Error + 'static)) -> Self {
         tracing::error!(error = cause, "a request failed");
-        Self::new(Code::Internal, "It has been logged. Trying again may help.")
+        Self::new(Code::Internal, LOGGED)
     }
 
     /// Says when to come again, in whole seconds from one on, rounded up.
@@ -226,25 +229,29 @@ pub(crate) fn wants_page(request: &Request) -> bool {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
+        let cause = &error as &(dyn std::error::Error + 'static);
+        match &error {
+            StoreError::TimedOut(_) => {
+                tracing::warn!(error = cause, "a question to the store took too long");
+            }
+            _ => tracing::error!(error = cause, "a question to the store failed"),
+        }
         Self::of_store(&error)
     }
 }
 
 impl Failure {
-    /// What the store's error means for a visitor; the cause is logged here.
+    /// What the store's error means for a visitor; where it was handled, it was logged.
     pub(crate) fn of_store(error: &StoreError) -> Self {
-        let cause = error as &(dyn std::error::Error + 'static);
         match error {
             StoreError::TimedOut(_) => {
-                tracing::warn!(error = cause, "a question to the store took too long");
                 Self::new(Code::TimedOut, "Ask for a shorter window or a narrower scope.")
             }
             _ if error.is_passing() => {
-                tracing::error!(error = cause, "the store can't be used");
-                Self::new(Code::StoreUnavailable, "Nothing was changed. Try again after the wait.")
-                    .retry_after(STORE_WAIT)
+                let detail = "Try again after the wait; what is sent twice is stored once.";
+                Self::new(Code::StoreUnavailable, detail).retry_after(STORE_WAIT)
             }
-            _ => Self::internal(cause),
+            _ => Self::new(Code::Internal, LOGGED),
         }
     }
 }

@@ -9,6 +9,9 @@ use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use std::time::Duration;
 
+/// How long the store may take to say that it is there; whoever asks doesn't wait much longer.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 /// `GET /healthz`: the process runs and answers. Says nothing about the store, so that an
 /// orchestrator doesn't restart every replica when the database is away.
 #[utoipa::path(get, path = "/healthz", tag = "health",
@@ -25,11 +28,21 @@ pub(crate) async fn ready(
     State(store): State<Store>,
     State(intake): State<Intake>,
 ) -> Result<Response, Failure> {
-    store.ready().await.map_err(|error| {
-        tracing::warn!(error = &error as &dyn std::error::Error, "not ready");
+    let not_ready = || {
         Failure::new(Code::StoreUnavailable, "The store doesn't answer as it should.")
             .retry_after(Duration::from_secs(5))
-    })?;
+    };
+    match tokio::time::timeout(PATIENCE, store.ready()).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => {
+            tracing::warn!(error = &error as &dyn std::error::Error, "not ready");
+            return Err(not_ready());
+        }
+        Err(_) => {
+            tracing::warn!("not ready: the store does not answer");
+            return Err(not_ready());
+        }
+    }
     if intake.is_full() {
         return Err(Failure::new(Code::QueueFull, "The queue for writing is full.")
             .retry_after(Duration::from_secs(1)));
