@@ -102,9 +102,10 @@ pub fn plan(input: &PlannerInput) -> Result<Plan, PlanError> {
         ),
         format!("{} take {} in all, at least.", many(work, "request"), total_word(total_ms)),
         format!(
-            "At {} an answer, {} in flight at once are enough; hold a semaphore at that.",
+            "At {} an answer, {} in flight at once {} enough; hold a semaphore at that.",
             span(input.answer_ms),
-            count(i64::try_from(in_flight).unwrap_or(i64::MAX))
+            count(i64::try_from(in_flight).unwrap_or(i64::MAX)),
+            if in_flight == 1 { "is" } else { "are" }
         ),
         format!(
             "Retries and every other caller with the same key spend the same allowance: the {} kept \

@@ -3,7 +3,7 @@
 //!
 //! `not-seen` is no praise: it says that nothing was sent by which to judge.
 
-use super::operations::{Analysis, Gap, Operation, Rows, is_served, is_write};
+use super::operations::{Analysis, Gap, Operation, Rows, group_by, is_served, is_write};
 use super::s6_behaviour as behaviour;
 use super::words::{count, many, share};
 use super::{Facts, Finding, SHARE_FLOOR, s5_time};
@@ -188,6 +188,7 @@ fn mistakes(a: &Analysis<'_>) -> Vec<Grade> {
         .copied()
         .filter(|g| g.promised_ms().is_some_and(|ms| ms >= 5_000))
         .collect();
+    let kept: Vec<&Gap<'_>> = promised.iter().copied().filter(|gap| !gap.is_early()).collect();
     let floor = len(MIN_DELAYS);
     let looked = vec![
         Looked {
@@ -198,12 +199,9 @@ fn mistakes(a: &Analysis<'_>) -> Vec<Grade> {
         },
         Looked {
             wrong: behaviour::exact_retry_after(a).or_else(|| behaviour::in_waves(a)),
-            right: format!(
-                "{} after a promised wait came spread out.",
-                many(sum(&promised), "retry")
-            ),
-            cases: (Rows::of_gaps(promised.iter().copied()), floor),
-            unseen: "Too few retries after a promised wait.",
+            right: format!("{} after a promised wait came spread out.", many(sum(&kept), "retry")),
+            cases: (Rows::of_gaps(kept.iter().copied()), floor),
+            unseen: "Too few retries that kept to a promised wait.",
         },
         Looked {
             wrong: s5_time::unit(&promised),
@@ -408,10 +406,16 @@ fn ceilings(a: &Analysis<'_>) -> Looked {
 /// Mistake 10: the chosen wait is a thousand times a reset field, or a thousandth, or a moment.
 fn reset_unit(a: &Analysis<'_>) -> Looked {
     let (mut misread, mut right) = (Rows::default(), Rows::default());
+    // Where the answer promises a wait in both, only the client can say which one it read.
+    let reads_reset = |gap: &Gap<'_>| {
+        gap.promised_ms().is_none()
+            || gap.before.event.delay_source.as_deref().is_some_and(|word| word.contains("reset"))
+    };
     let candidates = a.gaps.iter().filter(|gap| {
         gap.chosen_ms().is_some()
             && gap.before.verdict.limited
             && !gap.before.event.headers.is_empty()
+            && reads_reset(gap)
     });
     for gap in candidates.take(READ_AT_MOST) {
         let chosen = real(gap.chosen_ms().unwrap_or_default());
@@ -603,8 +607,9 @@ fn concurrency(a: &Analysis<'_>) -> Looked {
         .copied()
         .filter(|s| s.event.count == 1 && s.event.duration_ms.is_some_and(|ms| ms > 0))
         .collect();
-    let (most, times) = in_flight(&timed);
-    let is_flat = most >= 2 && times >= 10 && len(timed.len()) >= 50;
+    let (most, times, below) = in_flight(&timed);
+    // Without a ceiling the highest level is reached rarely; at one, callers crowd.
+    let is_flat = most >= 2 && times >= 20 && times >= below;
     let rows: Rows = timed.into_iter().collect();
     Looked {
         wrong: wrong(
@@ -625,30 +630,31 @@ fn concurrency(a: &Analysis<'_>) -> Looked {
     }
 }
 
-/// The most attempts of one caller in flight at once, and how often that level was reached.
-fn in_flight(timed: &[&StoredEvent]) -> (i64, i64) {
-    let mut callers: BTreeMap<_, Vec<(i64, i64)>> = BTreeMap::new();
-    for s in timed {
+/// The most attempts of one caller in flight at once, how many sends reached that level, and how
+/// many the one below.
+fn in_flight(timed: &[&StoredEvent]) -> (i64, i64, i64) {
+    let callers = group_by(timed.iter().map(|s| {
         let e = &s.event;
-        let steps = callers.entry((&e.service, &e.host, &e.instance)).or_default();
-        steps.push((e.occurred_at.0, 1));
-        steps.push((e.answered_at().0, -1));
-    }
-    let (mut most, mut times) = (0_i64, 0_i64);
-    for steps in callers.values_mut() {
+        ((e.service.as_str(), e.host.as_str(), e.instance.as_deref()), *s)
+    }));
+    let levels = callers.into_iter().map(|(_, attempts)| {
+        let mut steps: Vec<(i64, i64)> = attempts
+            .iter()
+            .flat_map(|s| [(s.event.occurred_at.0, 1), (s.event.answered_at().0, -1)])
+            .collect();
         // An end before a start at the same moment.
         steps.sort_unstable();
-        let mut now = 0_i64;
-        for (_, step) in steps.iter() {
+        let (mut now, mut reached) = (0_i64, BTreeMap::<i64, i64>::new());
+        for (_, step) in steps {
             now += step;
-            if *step > 0 && now > most {
-                (most, times) = (now, 1);
-            } else if *step > 0 && now == most {
-                times += 1;
+            if step > 0 {
+                *reached.entry(now).or_default() += 1;
             }
         }
-    }
-    (most, times)
+        let (most, times) = reached.iter().next_back().map_or((0, 0), |(level, n)| (*level, *n));
+        (most, times, reached.get(&(most - 1)).copied().unwrap_or_default())
+    });
+    levels.max().unwrap_or_default()
 }
 
 /// Habit 7: what the door had to replace.

@@ -350,14 +350,27 @@ fn separated(a: &Analysis<'_>, looked: &[Looked<'_>]) -> Answer {
         AnswerState::Finding,
         format!("It hits all alike: {limited_ratio} of the attempts, whatever the {}.", or(&names)),
     );
-    let mut finding = Finding::new(
-        "scope-everyone",
+    let single: Vec<String> = looked
+        .iter()
+        .filter(|l| l.is_known() && l.named().count() == 1)
+        .filter(|l| l.dimension != Dimension::Environment)
+        .map(|l| l.dimension.to_string())
+        .collect();
+    let text = if single.is_empty() {
         format!(
             "No {} stands out: a limit on the whole, or overload, fits better than a limit on one \
              caller.",
             or(&names)
-        ),
-    );
+        )
+    } else {
+        format!(
+            "No {} stands out. There is one {} in this scope, so a limit on that looks the same as \
+             one on all: widen the scope to compare.",
+            or(&names),
+            list(&single)
+        )
+    };
+    let mut finding = Finding::new("scope-everyone", text);
     for l in &several {
         finding = finding.number(l.dimension.as_str(), percent(l.separation));
     }

@@ -525,7 +525,11 @@ fn of_habits(
         return None;
     }
     let first = habits.iter().max_by_key(|habit| habit.gaps.len())?;
-    let medians: Vec<String> = first.spreads.iter().map(|(_, median)| span(*median)).collect();
+    let mut medians: Vec<String> =
+        first.spreads.iter().take(4).map(|(_, median)| span(*median)).collect();
+    if first.spreads.len() > 4 {
+        medians.push("…".to_owned());
+    }
     let finding = Finding::new(id, word(rows.total, &medians.join(", ")))
         .number("Median by attempt", medians.join(", "))
         .number(
@@ -757,11 +761,10 @@ pub(super) fn budget(a: &Analysis<'_>) -> Option<Finding> {
         Finding::new(
             "retry-budget",
             format!(
-                "{} for {}: {} of a budget of {}.",
+                "{} for {}: {}, where the budget is 10 %.",
                 many(t.retries, "retry"),
                 many(t.requests, "request"),
-                share(t.retries, t.requests),
-                super::words::percent(BUDGET)
+                share(t.retries, t.requests)
             ),
         )
         .number("Where", whereabouts(a.attempts.iter().copied().filter(|s| s.event.attempt > 1)))

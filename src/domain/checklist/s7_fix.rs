@@ -67,6 +67,15 @@ const ADVICE: [Advice; 20] = [
         risk: "one more read per open write",
     },
     Advice {
+        id: "fix-wait-unit",
+        causes: &["wait-unit-suspect", "retry-after-epoch", "retry-after-misread"],
+        what: "Convert Retry-After once, at the edge of the code, into a type with a unit.",
+        place: "the retry policy's reading of headers",
+        setting: "delay_ms = 1000 * int(retry_after)   # delay-seconds, RFC 9110 section 10.2.3",
+        effect: "waits match what was promised",
+        risk: "none known",
+    },
+    Advice {
         id: "fix-honour-retry-after",
         causes: &["early-retries", "zero-delay", "delay-clipped"],
         what: "Make Retry-After the floor of every wait; if it exceeds the cap or the deadline, stop \
@@ -77,15 +86,6 @@ const ADVICE: [Advice; 20] = [
                   delay = floor + random(0, max(base, floor / 4))",
         effect: "retries stop meeting a closed window",
         risk: "callers wait as long as the server asks; deadlines must allow it",
-    },
-    Advice {
-        id: "fix-wait-unit",
-        causes: &["wait-unit-suspect", "retry-after-epoch", "retry-after-misread"],
-        what: "Convert Retry-After once, at the edge of the code, into a type with a unit.",
-        place: "the retry policy's reading of headers",
-        setting: "delay_ms = 1000 * int(retry_after)   # delay-seconds, RFC 9110 section 10.2.3",
-        effect: "waits match what was promised",
-        risk: "none known",
     },
     Advice {
         id: "fix-jitter",
@@ -246,6 +246,16 @@ const ADVICE: [Advice; 20] = [
     },
 ];
 
+/// Advice that ends the refusals themselves, by kind of limit.
+const MEETS_THE_LIMIT: [&str; 6] = [
+    "fix-spread-requests",
+    "fix-lower-concurrency",
+    "fix-quota",
+    "fix-security-rule",
+    "fix-uncache-refusal",
+    "fix-back-off-overload",
+];
+
 /// Answers step 7 from the answers of steps 1 to 6.
 pub(super) fn answer(a: &Analysis<'_>, earlier: &[Answer]) -> Answer {
     if a.facts.totals.attempts == 0 {
@@ -262,6 +272,10 @@ pub(super) fn answer(a: &Analysis<'_>, earlier: &[Answer]) -> Answer {
         if !causes.is_empty() && applies(a, advice, &causes) {
             advised.push((make(advice, &causes), advice));
         }
+    }
+    if !found.iter().any(|f| f.id == "retries-spend-window") {
+        // First attempts alone meet the limit: what keeps them below it helps most.
+        advised.sort_by_key(|(finding, _)| !MEETS_THE_LIMIT.contains(&finding.id.as_str()));
     }
     let leave = leave(a, &found);
     let mut answer = match advised.first() {

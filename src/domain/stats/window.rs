@@ -75,7 +75,12 @@ pub fn find(sends: &[i64], refusals: &[Refusal], skew_ms: i64) -> Vec<FixedWindo
     let mut last_end: Option<i64> = None;
     for (ends_at, members) in groups {
         let begin = begin(&sends, last_end, ends_at, &members, skew_ms);
-        found.push(FixedWindow { ends_at, begin, refusals: len(members.len()) });
+        // Waits are rounded up to whole seconds: the turn of the minute is the end itself.
+        let exact = match begin {
+            Begin::Clock => to_minute(ends_at, skew_ms),
+            Begin::FirstRequest { .. } | Begin::Elsewhere => ends_at,
+        };
+        found.push(FixedWindow { ends_at: exact, begin, refusals: len(members.len()) });
         last_end = Some(ends_at);
     }
     found
@@ -113,6 +118,14 @@ fn to_second(at: i64) -> i64 {
     let rest = at.rem_euclid(1_000);
     let up = whole(super::real(rest) / 1_000.0) * 1_000;
     at.saturating_sub(rest).saturating_add(up)
+}
+
+/// The nearest turn of a minute by the server's clock, as the other clock shows it.
+fn to_minute(at: i64, skew_ms: i64) -> i64 {
+    let by_server = at.saturating_add(skew_ms);
+    let off = by_server.rem_euclid(60_000);
+    let turn = if off < 30_000 { off.saturating_neg() } else { 60_000 - off };
+    at.saturating_add(turn)
 }
 
 /// What began the window that ends at `end`.
@@ -173,8 +186,8 @@ mod tests {
         assert_eq!(found, [FixedWindow { ends_at: TEN + 75_000, begin, refusals: 2 }]);
 
         let sends = [15, 48, 55].map(|s| TEN + s * 1_000);
-        let found = find(&sends, &refusals(&[(48, 12), (55, 5)]), 0);
-        assert_eq!(found[0].begin, Begin::Clock);
+        let found = find(&sends, &refusals(&[(48, 13), (55, 6)]), 0);
+        assert_eq!((found[0].begin, found[0].ends_at), (Begin::Clock, TEN + 60_000));
     }
 
     #[test]
