@@ -230,11 +230,10 @@ pub(crate) fn wants_page(request: &Request) -> bool {
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let cause = &error as &(dyn std::error::Error + 'static);
-        match &error {
-            StoreError::TimedOut(_) => {
-                tracing::warn!(error = cause, "a question to the store took too long");
-            }
-            _ => tracing::error!(error = cause, "a question to the store failed"),
+        if matches!(error, StoreError::TimedOut(_)) {
+            tracing::warn!(error = cause, "a question to the store took too long");
+        } else {
+            tracing::error!(error = cause, "a question to the store failed");
         }
         Self::of_store(&error)
     }
