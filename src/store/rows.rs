@@ -29,7 +29,7 @@ pub struct Draft {
     pub(super) attempt: u32,
     pub(super) count: u32,
     pub(super) duration_ms: Option<i64>,
-    /// Key, address, account, instance: the order of [`ACTORS`].
+    /// Key, address, account, instance: the order of [`super::batch::ACTORS`].
     pub(super) actors: [Option<Arc<str>>; 4],
     pub(super) operation_id: Option<Arc<str>>,
     pub(super) request_id: Option<Arc<str>>,
@@ -191,7 +191,7 @@ impl Class {
         ]
     }
 
-    /// Reads the columns of [`super::sql::CLASS_COLUMNS`] from column `at` on.
+    /// Reads the columns of a class from column `at` on.
     pub(super) fn read(row: &Row, at: usize) -> Result<Self, StoreError> {
         let status = row.int(at + 1)?;
         Ok(Self {
@@ -267,7 +267,7 @@ const fn is_false(b: &bool) -> bool {
     !*b
 }
 
-/// Reads the columns of [`super::sql::EVENT_COLUMNS`].
+/// Reads the columns of a stored event.
 pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
     let some = |text: Cow<'_, str>| Some(text.into_owned()).filter(|t| !t.is_empty());
     let class = Class::read(row, 21)?;

@@ -2,7 +2,7 @@
 //!
 //! - [`Facts`]: all that the steps may look at.
 //! - [`Answer`]: what a step says.
-//! - [`answers`]: the eight, in order; [`report_card`]: the habits of one service.
+//! - [`answers`]: the eight, in order; [`report_card()`]: the habits of one service.
 //! - a file per step, `s1_source` to `s8_verify`; [`operations`] puts the facts in order for them.
 //! - [`planner`]: spacing, time and concurrency for a given allowance.
 //! - [`catalogue`]: every finding there is; `docs/steps.md` explains each.

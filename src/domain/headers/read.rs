@@ -19,7 +19,7 @@ const LIMIT_PREFIXES: [&str; 3] = ["x-ratelimit", "x-rate-limit", "ratelimit"];
 pub(super) const MOST_FIELDS: usize = 128;
 
 /// Reads every rate-limit field of a response except `retry-after`, which
-/// [`super::retry_after::read`] reads.
+/// [`crate::domain::retry_after::read`] reads.
 ///
 /// `host` is the request's host, a path may follow it (`gitlab.com/api/v4`); `observed_at` is the
 /// base for moments only where the response has no valid `Date`.
