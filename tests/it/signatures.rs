@@ -1,5 +1,5 @@
 //! Every signature keeps its promise: samples that it must claim, near misses that it must leave
-//! alone, and a heading in `docs/signatures.md` that names each of its rules.
+//! alone, and a heading in `docs/signatures.md` that names each of its rules and their sources.
 //!
 //! A sample is a raw response with a head of comment lines:
 //!
@@ -140,9 +140,12 @@ fn every_rule_stands_in_the_documentation_under_its_signature() {
             continue;
         };
         let section = section.split("\n## ").next().unwrap_or_default();
-        for (rule, _) in &signature.rules {
+        for (rule, source) in &signature.rules {
             if !section.contains(&format!("`{rule}`")) {
                 faults.push(format!("{}: rule `{rule}` is not explained", signature.id));
+            }
+            if !section.contains(source) {
+                faults.push(format!("{}: source {source} of `{rule}` is missing", signature.id));
             }
         }
     }

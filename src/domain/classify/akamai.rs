@@ -5,7 +5,7 @@ use super::facts::Facts;
 use super::{LimitType, LimitUnit, Responder, Tri, Weight};
 
 const AKAMAI: &str = "https://techdocs.akamai.com/application-security/reference/deny-name-values";
-const AKAMAI_API: &str = "https://techdocs.akamai.com/developer/docs/rate-limiting";
+const AKAMAI_API: &str = "https://github.com/akamai/terraform-provider-akamai/issues/500";
 
 static AK_0: Rule = Rule::new("AK-0", AKAMAI);
 static AK_1: Rule = Rule::new("AK-1", AKAMAI);
@@ -24,9 +24,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         && (facts.says("errors.edgesuite.net")
             || facts.says("access denied") && facts.says("reference&#32;&#35;")
             || facts.says("access denied") && facts.says("reference #"));
-    if facts.status >= 400 && facts.says("waf deny rule ") {
+    let own_api = facts.host_in("akamaiapis.net") || facts.says("akamaiapis.net/");
+    if facts.status >= 400 && own_api && facts.says("waf deny rule ") {
         // The edge in front of Akamai's own APIs names the rule in a problem document.
-        let rate = facts.says("ipblock-burst") || facts.says("ipblock-summary");
+        let rate = facts.says("waf deny rule ipblock-burst");
         let claim = Claim::at(&AK_3, WHO, Weight::Strong, "detail: WAF deny rule …").signs_body();
         sheet.add(if rate {
             claim.limit(LimitType::Rate, 0.9).unit(LimitUnit::Requests)

@@ -4,7 +4,7 @@ use super::claim::{Claim, Rule, Sheet, Signature};
 use super::facts::Facts;
 use super::{LimitType, LimitUnit, Responder, Tri, Weight};
 
-const APIMAN: &str = "https://www.apiman.io/apiman-docs/user-guide/latest/policies/overview.html";
+const APIMAN: &str = "apiman/apiman gateway/platforms/servlet/src/main/java/io/apiman/gateway/platforms/servlet/GatewayServlet.java";
 
 static AM_1: Rule = Rule::new("AM-1", APIMAN);
 

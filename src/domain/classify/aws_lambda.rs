@@ -41,8 +41,9 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         if facts.status == 429 && message.is_some_and(|m| m.starts_with("Rate Exceeded")) {
             let seen = "the function URL's own message: Rate Exceeded";
             sheet.add(
-                Claim::at(&LA_2, WHO, Weight::Strong, seen)
+                Claim::at(&LA_2, WHO, Weight::Medium, seen)
                     .group("lambda-url")
+                    .signs_body()
                     .limit(LimitType::Concurrency, 0.6),
             );
         } else if facts.is_json() && !facts.body.is_empty() && reason.is_none() {

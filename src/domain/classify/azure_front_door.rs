@@ -39,11 +39,11 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         sheet.add(Claim::at(&FD_1, WHO, Weight::Strong, seen).group("afd-page").signs_body());
     }
     match facts.get("x-cache") {
-        Some("TCP_HIT" | "TCP_REMOTE_HIT" | "CACHE_HIT") => sheet.add(
+        Some("TCP_HIT" | "TCP_REMOTE_HIT") => sheet.add(
             Claim::at(&FD_2, WHO, Weight::Strong, facts.quote("x-cache"))
                 .limit(LimitType::Cached, 0.9),
         ),
-        Some("TCP_MISS" | "CONFIG_NOCACHE" | "PRIVATE_NOSTORE" | "CACHE_MISS") => {
+        Some("TCP_MISS" | "CONFIG_NOCACHE" | "PRIVATE_NOSTORE") => {
             // Written for what was fetched; a blocked request never gets to the cache.
             sheet.add(Claim::behind(&FD_2, WHO, Weight::Medium, facts.quote("x-cache")));
         }

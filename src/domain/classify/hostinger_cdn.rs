@@ -1,10 +1,12 @@
-//! Hostinger's CDN: what it relays tells the time that the upstream took.
+//! Hostinger's CDN: what it relays tells the time that the upstream took. The vendor's page speaks
+//! of its fields in general; their names are known from public captures, so none of them is strong.
 
 use super::claim::{Claim, Rule, Sheet, Signature};
 use super::facts::Facts;
 use super::{Responder, Tri, Weight};
 
-const HOSTINGER: &str = "https://support.hostinger.com/en/articles/8127331-hostinger-cdn";
+const HOSTINGER: &str =
+    "https://www.hostinger.com/support/8052370-advanced-cdn-header-management-at-hostinger/";
 
 static HC_0: Rule = Rule::new("HC-0", HOSTINGER);
 static HC_1: Rule = Rule::new("HC-1", HOSTINGER);
@@ -23,7 +25,7 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     sheet.add(Claim::on_path(&HC_0, WHO, "server: hcdn or x-hcdn-request-id"));
     if facts.has("x-hcdn-upstream-rt") {
         let seen = facts.quote("x-hcdn-upstream-rt");
-        sheet.add(Claim::behind(&HC_2, WHO, Weight::Strong, seen));
+        sheet.add(Claim::behind(&HC_2, WHO, Weight::Medium, seen));
     } else if named && facts.status >= 400 && !facts.has("x-hcdn-cache-status") {
         let seen = "server: hcdn without an upstream time or cache status";
         sheet.add(Claim::at(&HC_1, WHO, Weight::Medium, seen).reached(Tri::No));

@@ -131,7 +131,7 @@ fn decide_kind(status: u16, sheet: &Sheet, answer: &Answer) -> Limit {
 
 /// Keys under which bodies carry a machine-readable code.
 fn is_code_key(key: &str) -> bool {
-    const KEYS: [&str; 16] = [
+    const KEYS: [&str; 15] = [
         "code",
         "type",
         "error",
@@ -141,7 +141,6 @@ fn is_code_key(key: &str) -> bool {
         "status",
         "errortype",
         "error_type",
-        "limit_reason",
         "category",
         "metric",
         "__type",
@@ -303,9 +302,6 @@ pub(crate) fn kind_of_code(code: &str, strict: bool) -> Option<(LimitType, f64)>
     if word == "toomanyrequests" {
         return Some((LimitType::Rate, PHRASE_CHANCE));
     }
-    if !strict && (word == "memory" || word == "cpu") {
-        return Some((LimitType::Overload, 0.9));
-    }
     let found = CODE_PARTS
         .iter()
         .find(|(_, _, parts)| parts.iter().any(|part| word.contains(part)))
@@ -338,10 +334,9 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
 }
 
 /// Words of pages that ask for proof of being human, in lower case.
-const CHALLENGES: [&str; 6] = [
+const CHALLENGES: [&str; 5] = [
     "captcha",
     "unusual traffic",
-    "unusual-traffic",
     "are you a robot",
     "verify you are human",
     "checking your browser",

@@ -5,9 +5,8 @@ use super::claim::{Claim, Rule, Sheet, Signature};
 use super::facts::Facts;
 use super::{LimitType, Responder, Tri, Weight};
 
-const IMPERVA: &str =
-    "https://docs.imperva.com/bundle/cloud-application-security/page/more/error-codes.htm";
-const SUCURI: &str = "https://docs.sucuri.net/website-firewall/troubleshooting/";
+const IMPERVA: &str = "EnableSecurity/wafw00f wafw00f/plugins/incapsula.py";
+const SUCURI: &str = "EnableSecurity/wafw00f wafw00f/plugins/sucuri.py";
 const APPGW: &str =
     "https://learn.microsoft.com/azure/web-application-firewall/ag/configure-custom-response-code";
 const HEROKU: &str = "https://devcenter.heroku.com/articles/error-pages";

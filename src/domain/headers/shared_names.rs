@@ -8,8 +8,6 @@ const DISCORD: &str = "docs.discord.com/developers/topics/rate-limits";
 const REDDIT: &str = "support.reddithelp.com, Reddit Data API Wiki";
 const AUTH0: &str =
     "auth0.com/docs/troubleshoot/customer-support/operational-policies/rate-limit-policy";
-const SMARTSHEET: &str =
-    "developers.smartsheet.com/api/smartsheet/guides/advanced-topics/scalability-options";
 const NETLIFY: &str = "docs.netlify.com/api/get-started";
 const VERCEL_API: &str = "vercel.com/docs/rest-api";
 const ENVOY: &str = "envoyproxy.io, HTTP rate limit filter, X-RateLimit headers";
@@ -19,9 +17,9 @@ const FASTIFY_RATE_LIMIT: &str = "fastify/fastify-rate-limit index.js";
 const NESTJS_THROTTLER: &str = "nestjs/throttler src/throttler.guard.ts";
 const TYK: &str = "tyk.io/docs";
 const GITLAB: &str = "docs.gitlab.com/administration/settings/user_and_ip_rate_limits";
-const DIGITALOCEAN: &str = "docs.digitalocean.com/reference/api";
-const HETZNER: &str = "docs.hetzner.cloud, rate limiting";
-const ZENDESK: &str = "developer.zendesk.com, best practices for avoiding rate limiting";
+const DIGITALOCEAN: &str = "digitalocean/openapi specification/shared/headers.yml";
+const HETZNER: &str = "docs.hetzner.cloud, Rate Limiting";
+const ZENDESK: &str = "developer.zendesk.com/documentation/api-basics/best-practices/best-practices-for-avoiding-rate-limiting";
 const PAGERDUTY: &str = "support.pagerduty.com/docs/rest-api-rate-limits";
 const KONG: &str = "developer.konghq.com/plugins/rate-limiting";
 const HEROKU: &str = "devcenter.heroku.com/articles/platform-api-reference";
@@ -168,14 +166,6 @@ pub(super) const FAMILY: Family = Family {
             unit: Unit::EpochSeconds,
             meaning: "When the allowance is renewed.",
             source: AUTH0,
-        },
-        Entry {
-            name: "x-ratelimit-reset",
-            owner: "smartsheet",
-            kind: Kind::Reset,
-            unit: Unit::EpochSeconds,
-            meaning: "When the window ends.",
-            source: SMARTSHEET,
         },
         Entry {
             name: "x-ratelimit-reset",

@@ -47,7 +47,6 @@ const SERVERS: &[&str] = &[
     "frankenphp",
     "roadrunner",
     "next.js",
-    "deno",
     "bun",
     "zope",
     "glassfish",
@@ -75,8 +74,6 @@ const POWERED_BY: &[&str] = &[
     "flask",
     "laravel",
     "craft cms",
-    "wp engine",
-    "plesk",
     "drupal",
 ];
 
@@ -94,11 +91,19 @@ const SESSIONS: &[&str] = &[
     "flask_session=",
 ];
 
+/// Whether `server` begins with this product token as a whole: `bun` is not `BunnyCDN`.
+fn is_product(server: &str, name: &str) -> bool {
+    starts_with_ci(server, name)
+        && server.get(name.len()..).is_some_and(|rest| {
+            name.ends_with('/') || !rest.starts_with(|c: char| c.is_ascii_alphanumeric())
+        })
+}
+
 fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if facts.status < 400 && facts.status != 200 {
         return;
     }
-    if SERVERS.iter().any(|name| facts.server_is(name)) {
+    if SERVERS.iter().any(|name| is_product(facts.server, name)) {
         sheet.add(
             Claim::at(&FW_1, Responder::Origin, Weight::Strong, facts.quote("server"))
                 .group("framework"),

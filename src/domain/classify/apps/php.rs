@@ -26,10 +26,9 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if facts.status < 400 {
         return;
     }
-    let is_laravel_text =
-        matches!(facts.json_value("message"), Some("Too Many Attempts." | "Too Many Requests."));
-    let has_session =
-        facts.holds("set-cookie", "laravel_session=") || facts.holds("set-cookie", "xsrf-token=");
+    let is_laravel_text = facts.json_value("message") == Some("Too Many Attempts.");
+    // Its other cookie, `XSRF-TOKEN`, is set by frameworks of other languages too.
+    let has_session = facts.holds("set-cookie", "laravel_session=");
     if facts.status == 429 && (is_laravel_text || has_session) {
         let weight = if is_laravel_text && has_limit_fields(facts) || has_session {
             Weight::Strong

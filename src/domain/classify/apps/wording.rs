@@ -52,7 +52,6 @@ const PHRASES: &[(LimitType, &[&str])] = &[
             "temporarily locked",
             "locked out",
             "access denied",
-            "security rule",
         ],
     ),
     (

@@ -26,16 +26,16 @@ const API: Api = Api {
 fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if let Some(reason) = facts.get("ratelimit-reason") {
         let weight = API.weigh(facts, Weight::Proof);
-        let kind = if reason.contains("quota") {
-            (LimitType::Quota, 0.85)
-        } else if reason.contains("concurren") {
-            (LimitType::Concurrency, 0.95)
+        // The quotas count points in an hour: a window like that of a rate, whatever their name.
+        let (chance, unit) = if reason.contains("quota") {
+            (0.85, LimitUnit::Cost)
         } else {
-            (LimitType::Rate, 0.95)
+            (0.95, LimitUnit::Requests)
         };
         sheet.add(
             Claim::at(&AT_1, Responder::Origin, weight, facts.quote("ratelimit-reason"))
-                .limit(kind.0, kind.1)
+                .limit(LimitType::Rate, chance)
+                .unit(unit)
                 .provider("atlassian"),
         );
     }

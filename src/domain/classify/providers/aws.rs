@@ -12,19 +12,21 @@ static AS_3: Rule =
     Rule::new("AS-3", "https://docs.aws.amazon.com/AmazonS3/latest/API/ErrorResponses.html");
 static AS_4: Rule =
     Rule::new("AS-4", "https://developer-docs.amazon.com/sp-api/docs/usage-plans-and-rate-limits");
+static AS_5: Rule =
+    Rule::new("AS-5", "https://developer.amazon.com/docs/smarthome/send-events.html");
 
 pub(crate) static SIGNATURE: Signature =
-    Signature { id: "aws-services", rules: &[&AS_1, &AS_2, &AS_3, &AS_4], look };
+    Signature { id: "aws-services", rules: &[&AS_1, &AS_2, &AS_3, &AS_4, &AS_5], look };
 
 const API: Api = Api { name: "aws", domains: &["amazonaws.com", "amazonaws.com.cn", "api.aws"] };
 const SELLING: Api = Api { name: "amazon-sp-api", domains: &[] };
 const ALEXA: Api = Api { name: "amazon-alexa", domains: &["amazonalexa.com"] };
 
+/// The code of Alexa's event gateway.
+const ALEXA_CODE: &str = "THROTTLING_EXCEPTION";
+
 /// The throttling codes that the SDKs know, then those of single services.
 const CODES: &[Code] = &[
-    concurrency("ConcurrentModificationException"),
-    concurrency("TooManyConcurrentRequestsException"),
-    concurrency("ConcurrencyException"),
     concurrency("PriorRequestNotComplete"),
     concurrency("TransactionInProgressException"),
     quota("ServiceQuotaExceededException"),
@@ -42,7 +44,7 @@ const CODES: &[Code] = &[
     rate("SlowDown"),
     rate("EC2ThrottledException"),
     rate("LimitExceededException"),
-    rate("THROTTLING_EXCEPTION"),
+    rate(ALEXA_CODE),
 ];
 
 fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
@@ -62,8 +64,11 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     let found = by_header.or_else(|| json_code(facts, CODES)).or_else(|| xml_code(facts, CODES));
     let weight = if is_service { Weight::Strong } else { Weight::Medium };
     if let Some(code) = found {
-        let is_storage = code.word == "SlowDown";
-        let rule = if is_storage { &AS_3 } else { &AS_1 };
+        let rule = match code.word {
+            "SlowDown" => &AS_3,
+            ALEXA_CODE => &AS_5,
+            _ => &AS_1,
+        };
         let mut claim = Claim::at(
             rule,
             Responder::Origin,

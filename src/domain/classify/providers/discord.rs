@@ -24,6 +24,7 @@ const CODES: &[Code] = &[
     rate("20022"),
     rate("20028"),
     rate("20029"),
+    rate("40003"),
     rate("40062"),
     overload("130000"),
 ];

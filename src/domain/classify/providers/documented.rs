@@ -35,7 +35,7 @@ providers! {
     HUBSPOT "DO-1" "hubspot" ["hubapi.com", "api.hubspot.com"]
         "https://developers.hubspot.com/docs/guides/apps/api-usage/usage-details"
         marks ["x-hubspot-"]
-        codes [quota("DAILY"), concurrency("CONCURRENT_LIMIT_EXCEEDED"), rate("SECONDLY"),
+        codes [quota("DAILY"), rate("SECONDLY"),
                rate("TEN_SECONDLY_ROLLING"), rate("RATE_LIMITS"), rate("RATE_LIMIT")];
     OKTA "DO-2" "okta" ["okta.com", "oktapreview.com"]
         "https://developer.okta.com/docs/reference/rate-limits/"
@@ -47,13 +47,12 @@ providers! {
         codes [];
     NOTION "DO-4" "notion" ["api.notion.com"]
         "https://developers.notion.com/reference/request-limits"
-        marks ["x-notion-"]
+        marks ["x-notion-request-id"]
         codes [rate("rate_limited"), overload("service_unavailable")];
     AIRTABLE "DO-5" "airtable" ["api.airtable.com"]
         "https://airtable.com/developers/web/api/rate-limits"
         marks []
-        codes [quota("PUBLIC_API_BILLING_LIMIT_EXCEEDED"), rate("RATE_LIMIT_REACHED"),
-               rate("MODEL_ERROR_RATE_LIMIT")];
+        codes [quota("PUBLIC_API_BILLING_LIMIT_EXCEEDED"), rate("RATE_LIMIT_REACHED")];
     TELEGRAM "DO-6" "telegram" ["api.telegram.org"]
         "https://core.telegram.org/bots/api#responseparameters"
         marks []
@@ -72,7 +71,7 @@ providers! {
         codes [rate("RATE_LIMIT_REACHED")];
     PLAID "DO-10" "plaid" ["plaid.com"]
         "https://plaid.com/docs/errors/rate-limit-exceeded/"
-        marks ["plaid-version"]
+        marks []
         codes [rate("RATE_LIMIT_EXCEEDED")];
     SQUARE "DO-11" "square" ["connect.squareup.com"]
         "https://developer.squareup.com/docs/build-basics/general-considerations/handling-errors"
@@ -85,7 +84,7 @@ providers! {
     ZENDESK "DO-13" "zendesk" ["zendesk.com"]
         "https://developer.zendesk.com/api-reference/introduction/rate-limits/"
         marks ["x-zendesk-"]
-        codes [rate("TooManyRequests"), rate("APIRateLimitExceeded")];
+        codes [rate("APIRateLimitExceeded")];
     CONTENTFUL "DO-14" "contentful" ["contentful.com"]
         "https://www.contentful.com/developers/docs/references/content-delivery-api/#/introduction/api-rate-limits"
         marks ["x-contentful-"]
@@ -105,11 +104,11 @@ providers! {
     INTUIT "DO-18" "intuit" ["quickbooks.api.intuit.com", "sandbox-quickbooks.api.intuit.com"]
         "https://developer.intuit.com/app/developer/qbo/docs/learn/rest-api-features#limits-and-throttles"
         marks ["intuit_tid"]
-        codes [rate("003001"), rate("ThrottleExceeded"), rate("3001")];
+        codes [rate("003001"), rate("ThrottleExceeded")];
     AUTH0 "DO-19" "auth0" ["auth0.com"]
         "https://auth0.com/docs/troubleshoot/customer-support/operational-policies/rate-limit-policy"
         marks ["x-auth0-requestid"]
-        codes [security("too_many_attempts"), security("too_many_logins"),
+        codes [security("too_many_attempts"),
                rate("too_many_requests"), rate("global_limit")];
     DOCKER "DO-20" "docker-hub" ["registry-1.docker.io", "hub.docker.com", "auth.docker.io"]
         "https://docs.docker.com/docker-hub/usage/"
@@ -126,7 +125,7 @@ providers! {
     ADYEN "DO-23" "adyen" ["adyen.com"]
         "https://docs.adyen.com/development-resources/error-codes/"
         marks ["pspreference"]
-        codes [rate("00_429")];
+        codes [];
     COINBASE "DO-24" "coinbase" ["coinbase.com", "exchange.coinbase.com"]
         "https://docs.cdp.coinbase.com/coinbase-app/api-architecture/rate-limiting"
         marks []
@@ -220,10 +219,11 @@ fn code<'p>(facts: &Facts<'_>, provider: &'p Provider) -> Option<&'p Code> {
 fn special(facts: &Facts<'_>, provider: &Provider, sheet: &mut Sheet) {
     let kind = match provider.api.name {
         "xero" if facts.status == 429 => facts.get("x-rate-limit-problem").and_then(|problem| {
-            match problem.to_ascii_lowercase().as_str() {
-                "minute" | "appminute" => Some(LimitType::Rate),
-                "day" => Some(LimitType::Quota),
-                "concurrent" => Some(LimitType::Concurrency),
+            // `minute` or `Minute limit`, `day` or `daily`: the value was met in several forms.
+            match problem.to_ascii_lowercase().split(' ').next() {
+                Some("minute" | "appminute") => Some(LimitType::Rate),
+                Some("day" | "daily") => Some(LimitType::Quota),
+                Some("concurrent") => Some(LimitType::Concurrency),
                 _ => None,
             }
         }),

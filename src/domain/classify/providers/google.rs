@@ -28,7 +28,6 @@ const REASONS: &[Code] = &[
     quota("variableTermLimitExceeded"),
     quota("uploadLimitExceeded"),
     quota("sharingRateLimitExceeded"),
-    quota("billingNotEnabled"),
     concurrency("concurrentLimitExceeded"),
     overload("backendError"),
     overload("MODEL_CAPACITY_EXHAUSTED"),

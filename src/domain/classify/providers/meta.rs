@@ -1,6 +1,6 @@
 //! Meta's Graph API: numeric codes with 400 or 403, usage in percent.
 
-use super::{Api, Code, quota, rate, security};
+use super::{Api, Code, rate, security};
 use crate::domain::classify::claim::{Claim, Rule, Sheet, Signature};
 use crate::domain::classify::facts::Facts;
 use crate::domain::classify::{LimitType, Responder, Weight};
@@ -8,8 +8,16 @@ use crate::domain::classify::{LimitType, Responder, Weight};
 const DOCS: &str = "https://developers.facebook.com/docs/graph-api/overview/rate-limiting/";
 static ME_1: Rule = Rule::new("ME-1", DOCS);
 static ME_2: Rule = Rule::new("ME-2", DOCS);
+static ME_3: Rule = Rule::new(
+    "ME-3",
+    "https://developers.facebook.com/documentation/business-messaging/whatsapp/support/error-codes/",
+);
 
-pub(crate) static SIGNATURE: Signature = Signature { id: "meta", rules: &[&ME_1, &ME_2], look };
+pub(crate) static SIGNATURE: Signature =
+    Signature { id: "meta", rules: &[&ME_1, &ME_2, &ME_3], look };
+
+/// The codes that the reference of WhatsApp's API explains.
+const WHATSAPP: &[&str] = &["80007", "130429", "131056"];
 
 const API: Api = Api {
     name: "meta",
@@ -34,12 +42,12 @@ const CODES: &[Code] = &[
     rate("80004"),
     rate("80005"),
     rate("80006"),
+    rate("80007"),
     rate("80008"),
     rate("80009"),
     rate("80014"),
     rate("130429"),
     rate("131056"),
-    quota("130472"),
     security("368"),
 ];
 
@@ -61,8 +69,9 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     let code = CODES.iter().find(|code| Some(code.word) == number);
     if let Some(code) = code {
         let weight = if API.owns(facts) || is_form { Weight::Strong } else { Weight::Medium };
+        let rule = if WHATSAPP.contains(&code.word) { &ME_3 } else { &ME_1 };
         sheet.add(
-            Claim::at(&ME_1, Responder::Origin, weight, format!("error code {}", code.word))
+            Claim::at(rule, Responder::Origin, weight, format!("error code {}", code.word))
                 .limit(code.kind, if code.kind == LimitType::Rate { 0.9 } else { 0.85 })
                 .unit(code.unit)
                 .provider("meta"),

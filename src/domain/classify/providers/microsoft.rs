@@ -48,10 +48,6 @@ const APIS: &[Api] = &[
 
 const CODES: &[Code] = &[
     quota("QuotaExceeded"),
-    quota("quotaLimitReached"),
-    quota("SubscriptionQuotaExceeded"),
-    concurrency("MailboxConcurrency"),
-    concurrency("ApplicationConcurrency"),
     concurrency("ErrorExceededConnectionCount"),
     concurrency("-2147015898"),
     concurrency("0x80072326"),
@@ -63,7 +59,6 @@ const CODES: &[Code] = &[
     rate("ApplicationThrottled"),
     rate("SubscriptionRequestsThrottled"),
     rate("TenantRequestsThrottled"),
-    rate("OperationNotAllowedRateLimit"),
     rate("RateLimitReached"),
     rate("RequestThrottled"),
     rate("ErrorServerBusy"),
@@ -125,7 +120,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         )
         .group("microsoft-code")
         .provider(owner.map_or("microsoft", |api| api.name));
-        if is_sure {
+        // Outlook tells its limit on requests in flight by the sentence alone.
+        if facts.says("mailboxconcurrency limit") {
+            claim = claim.limit(LimitType::Concurrency, 0.9).unit(LimitUnit::Concurrency);
+        } else if is_sure {
             claim = claim.limit(code.kind, 0.9).unit(code.unit);
         }
         sheet.add(claim);

@@ -1,15 +1,17 @@
 //! OpenAI and servers that speak its protocol: codes in `error`, one bucket for requests and one
 //! for tokens.
 
-use super::{Api, Code, json_code, overload, quota, rate, security};
+use super::{Api, Code, json_code, overload, quota, rate};
 use crate::domain::classify::claim::{Claim, Rule, Sheet, Signature};
 use crate::domain::classify::facts::Facts;
 use crate::domain::classify::{LimitType, LimitUnit, Responder, Weight};
 
 static OA_1: Rule = Rule::new("OA-1", "https://platform.openai.com/docs/guides/rate-limits");
 static OA_2: Rule = Rule::new("OA-2", "https://platform.openai.com/docs/guides/error-codes");
+static OA_3: Rule = Rule::new("OA-3", "https://www.kimi.com/help/kimi-api/api-error-codes");
 
-pub(crate) static SIGNATURE: Signature = Signature { id: "openai", rules: &[&OA_1, &OA_2], look };
+pub(crate) static SIGNATURE: Signature =
+    Signature { id: "openai", rules: &[&OA_1, &OA_2, &OA_3], look };
 
 const API: Api = Api { name: "openai", domains: &["api.openai.com"] };
 
@@ -27,6 +29,10 @@ const COMPATIBLE: &[Api] = &[
     Api { name: "perplexity", domains: &["api.perplexity.ai"] },
 ];
 
+/// Codes of Moonshot's API, which speaks the protocol with words of its own.
+const MOONSHOT: &[&str] =
+    &["exceeded_current_quota_error", "engine_overloaded_error", "rate_limit_reached_error"];
+
 const CODES: &[Code] = &[
     quota("insufficient_quota"),
     quota("credit_balance_exhausted"),
@@ -36,7 +42,6 @@ const CODES: &[Code] = &[
     quota("billing_hard_limit_reached"),
     quota("billing_not_active"),
     quota("exceeded_current_quota_error"),
-    security("access_terminated"),
     overload("server_is_overloaded"),
     overload("engine_overloaded"),
     overload("engine_overloaded_error"),
@@ -95,9 +100,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if let Some(code) = json_code(facts, CODES) {
         let weight = if owner.is_some() { Weight::Strong } else { Weight::Medium };
         let unit = if code.kind == LimitType::Rate { unit } else { code.unit };
+        let rule = if MOONSHOT.contains(&code.word) { &OA_3 } else { &OA_2 };
         sheet.add(named(
             Claim::at(
-                &OA_2,
+                rule,
                 Responder::Origin,
                 weight,
                 format!("the body holds the code {}", code.word),

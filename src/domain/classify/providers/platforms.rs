@@ -1,9 +1,10 @@
-//! The APIs of hosting platforms themselves (not the sites they host), and Heroku's router.
+//! The APIs of hosting platforms themselves (not the sites they host). Heroku's router
+//! tells its error codes in the platform's log alone, so no response shows them.
 
 use super::{Api, Code, json_code, rate};
 use crate::domain::classify::claim::{Claim, Rule, Sheet, Signature};
 use crate::domain::classify::facts::Facts;
-use crate::domain::classify::{LimitType, LimitUnit, Responder, Tri, Weight};
+use crate::domain::classify::{LimitType, LimitUnit, Responder, Weight};
 
 static PL_1: Rule =
     Rule::new("PL-1", "https://developers.cloudflare.com/fundamentals/api/reference/limits/");
@@ -14,20 +15,10 @@ static PL_4: Rule =
     Rule::new("PL-4", "https://vercel.com/docs/rest-api/reference/welcome#rate-limits");
 static PL_5: Rule =
     Rule::new("PL-5", "https://devcenter.heroku.com/articles/platform-api-reference#rate-limits");
-static PL_6: Rule =
-    Rule::new("PL-6", "https://devcenter.heroku.com/articles/error-codes#h11-backlog-too-deep");
-static PL_7: Rule =
-    Rule::new("PL-7", "https://fly.io/docs/machines/api/working-with-machines-api/#rate-limits");
-static PL_8: Rule = Rule::new(
-    "PL-8",
-    "https://docs.digitalocean.com/reference/api/#section/Introduction/Rate-Limit",
-);
+static PL_8: Rule = Rule::new("PL-8", "digitalocean/openapi specification/shared/headers.yml");
 
-pub(crate) static SIGNATURE: Signature = Signature {
-    id: "platform-apis",
-    rules: &[&PL_1, &PL_2, &PL_3, &PL_4, &PL_5, &PL_6, &PL_7, &PL_8],
-    look,
-};
+pub(crate) static SIGNATURE: Signature =
+    Signature { id: "platform-apis", rules: &[&PL_1, &PL_2, &PL_3, &PL_4, &PL_5, &PL_8], look };
 
 /// An API with the limiter field that its documentation names.
 struct Platform {
@@ -63,11 +54,6 @@ const PLATFORMS: &[Platform] = &[
         field: "ratelimit-remaining",
     },
     Platform {
-        api: Api { name: "fly", domains: &["api.machines.dev", "api.fly.io"] },
-        rule: &PL_7,
-        field: "x-ratelimit-remaining",
-    },
-    Platform {
         api: Api { name: "digitalocean", domains: &["api.digitalocean.com"] },
         rule: &PL_8,
         field: "ratelimit-remaining",
@@ -77,7 +63,6 @@ const PLATFORMS: &[Platform] = &[
 const CODES: &[Code] = &[rate("rate_limit"), rate("rate_limited"), rate("too_many_requests")];
 
 fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
-    heroku_router(facts, sheet);
     if facts.status != 429 {
         return;
     }
@@ -112,27 +97,5 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             .unit(LimitUnit::Requests)
             .provider(platform.api.name),
         );
-    }
-}
-
-/// Heroku's router refuses before the dyno: H11 is a backlog that is too deep.
-fn heroku_router(facts: &Facts<'_>, sheet: &mut Sheet) {
-    let is_router = facts.is("server", "heroku-router")
-        || facts.has("x-heroku-error-code")
-        || facts.says("herokucdn.com/error-pages/");
-    if facts.status == 503 && is_router {
-        let code = facts.get("x-heroku-error-code").unwrap_or_default();
-        if code.eq_ignore_ascii_case("H11") || facts.says("code=h11") {
-            sheet.add(
-                Claim::at(
-                    &PL_6,
-                    Responder::Origin,
-                    Weight::Weak,
-                    "router error H11, backlog too deep",
-                )
-                .limit(LimitType::Overload, 0.95)
-                .reached(Tri::No),
-            );
-        }
     }
 }

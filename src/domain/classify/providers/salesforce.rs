@@ -23,7 +23,6 @@ const CODES: &[Code] = &[
     concurrency("ConcurrentPerOrgLongTxn"),
     concurrency("ConcurrentRequests"),
     quota("REQUEST_LIMIT_EXCEEDED"),
-    quota("API_DISABLED_FOR_ORG"),
     overload("SERVER_UNAVAILABLE"),
 ];
 

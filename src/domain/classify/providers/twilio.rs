@@ -5,7 +5,7 @@ use crate::domain::classify::claim::{Claim, Rule, Sheet, Signature};
 use crate::domain::classify::facts::Facts;
 use crate::domain::classify::{LimitType, Responder, Weight};
 
-static TW_1: Rule = Rule::new("TW-1", "https://www.twilio.com/docs/api/errors/20429");
+static TW_1: Rule = Rule::new("TW-1", "https://www.twilio.com/docs/api/errors");
 static TW_2: Rule = Rule::new("TW-2", "https://www.twilio.com/docs/usage/twilios-response");
 
 pub(crate) static SIGNATURE: Signature = Signature { id: "twilio", rules: &[&TW_1, &TW_2], look };
