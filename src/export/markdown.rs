@@ -85,7 +85,7 @@ pub fn code(value: &str) -> String {
     let (short, is_cut) = cut(value, MAX_CHARS);
     let mut text = visible(short).replace(['\n', '\t'], " ");
     if is_cut {
-        let _ = write!(text, "… ({} characters)", value.chars().count());
+        write!(text, "… ({} characters)", value.chars().count()).ok();
     }
     if text.trim().is_empty() {
         return "(empty)".to_owned();

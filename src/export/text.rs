@@ -2,6 +2,7 @@
 //! lines are shown by their number instead of being obeyed.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// Whether `c` is one that a reader would not see, or that changes how its neighbours are shown:
 /// control characters, bidirectional controls (UAX #9), zero-width and filler characters, tags.
@@ -10,9 +11,19 @@ pub fn is_hidden(c: char) -> bool {
     match c {
         '\n' | '\t' => false,
         _ if c.is_control() => true,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180e}' | '\u{3164}' | '\u{feff}' | '\u{ffa0}' => true,
-        '\u{200b}'..='\u{200f}'
+        // Single ones first, then ranges: marks of direction, separators, zero widths, tags.
+        '\u{ad}'
+        | '\u{34f}'
+        | '\u{61c}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{180e}'
+        | '\u{3164}'
+        | '\u{feff}'
+        | '\u{ffa0}'
+        | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}'
         | '\u{fff0}'..='\u{fffb}'
@@ -33,7 +44,7 @@ pub fn visible(text: &str) -> Cow<'_, str> {
             continue;
         }
         if is_hidden(c) {
-            out.push_str(&format!("\u{27e8}U+{:04X}\u{27e9}", u32::from(c)));
+            write!(out, "\u{27e8}U+{:04X}\u{27e9}", u32::from(c)).ok();
         } else {
             out.push(c);
         }

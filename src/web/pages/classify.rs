@@ -16,6 +16,7 @@ use axum::body::Body;
 use axum::extract::{FromRequest, Multipart, Request, State};
 use axum::response::Html;
 use serde_json::Value;
+use std::fmt::Write as _;
 
 /// How many exchanges of a HAR file a page shows.
 const MAX_SHOWN: usize = 200;
@@ -183,6 +184,7 @@ pub(crate) async fn judge(
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
     index: usize,
+    suffix: String,
     title: String,
     view: VerdictView,
     problems: Vec<String>,
@@ -251,7 +253,7 @@ impl ClassifyPage {
                 words::counted(n(all), "exchange was", "exchanges were")
             );
             if read.judged.len() > MAX_SHOWN {
-                text.push_str(&format!(" The first {MAX_SHOWN} are shown; the API lists all."));
+                write!(text, " The first {MAX_SHOWN} are shown; the API lists all.").ok();
             }
             text
         });
@@ -262,6 +264,7 @@ impl ClassifyPage {
             .enumerate()
             .map(|(index, judged)| Shown {
                 index,
+                suffix: if index == 0 { String::new() } else { format!(" {}", index + 1) },
                 title: match (&judged.url, judged.index) {
                     (Some(url), Some(position)) => format!("Exchange {position}: {url}"),
                     _ => "Verdict".to_owned(),
@@ -283,11 +286,12 @@ impl ClassifyPage {
                 url: Some(samples::hostile()[3].clone()),
             })
         };
-        let headers: String = samples::hostile()
+        let headers: Vec<String> = samples::hostile()
             .iter()
             .enumerate()
-            .map(|(i, text)| format!("x-ratelimit-{i}: {}\n", text.replace('\n', " ")))
+            .map(|(i, text)| format!("x-ratelimit-{i}: {}", text.replace('\n', " ")))
             .collect();
+        let headers = headers.join("\n");
         let entry = |text: &str| {
             serde_json::json!({
                 "request": {"method": "GET", "url": format!("https://api.example.com/{text}"), "headers": []},

@@ -97,6 +97,8 @@ pub struct Fact {
 pub struct EventView {
     /// In a list of several: what makes ids of headings unique.
     pub index: usize,
+    /// What tells its headings from those of others: nothing for the first, then ` 2`, ` 3`.
+    pub suffix: String,
     /// What the API answers.
     pub out: EventOut,
     /// As a row of a list.
@@ -145,6 +147,7 @@ impl EventView {
         });
         Self {
             index,
+            suffix: if index == 0 { String::new() } else { format!(" {}", index + 1) },
             row: stored.into(),
             facts: facts(&out.event),
             headers: stored.event.headers.clone(),

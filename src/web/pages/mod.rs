@@ -147,7 +147,7 @@ mod tests {
                         assert!(link.url.starts_with('/'), "{name}: {}", link.url);
                         assert!(!link.url.starts_with("//"), "{name}: {}", link.url);
                     }
-                    NodeValue::Heading(heading) => headings.push(heading.level),
+                    NodeValue::Heading(heading) => headings.push(u32::from(heading.level)),
                     NodeValue::Image(_)
                     | NodeValue::HtmlBlock(_)
                     | NodeValue::HtmlInline(_)

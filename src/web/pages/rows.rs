@@ -14,6 +14,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Html;
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 use utoipa::{IntoParams, ToSchema};
 
 /// How many rows a page shows unless asked otherwise.
@@ -164,11 +165,11 @@ pub fn filter_title(filter: &RowFilter) -> String {
     }
     .to_owned();
     if let Some((dimension, value)) = &filter.value {
-        title.push_str(&if value.is_empty() {
-            format!(" without {dimension}")
-        } else {
-            format!(" with {dimension} {value}")
-        });
+        let (word, value) = match value.as_str() {
+            "" => (" without ", String::new()),
+            value => (" with ", format!(" {value}")),
+        };
+        write!(title, "{word}{dimension}{value}").ok();
     }
     title
 }

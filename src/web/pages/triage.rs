@@ -370,16 +370,17 @@ impl Triage {
             TimeBasis::Event => "event time",
             TimeBasis::Received => "time of receipt",
         };
-        let _ = writeln!(out, "# Triage: {}\n", markdown::sentence(&self.scope));
-        let _ = writeln!(
+        writeln!(out, "# Triage: {}\n", markdown::sentence(&self.scope)).ok();
+        writeln!(
             out,
             "{} to {} (UTC, by {basis}). {}\n",
             self.view.from,
             self.view.to,
             markdown::link("This triage", &href(&self.permalink)),
-        );
+        )
+        .ok();
         for line in &self.summary {
-            let _ = writeln!(out, "- **{}**: {}", line.label, markdown::sentence(&line.text));
+            writeln!(out, "- **{}**: {}", line.label, markdown::sentence(&line.text)).ok();
         }
         out.push('\n');
         let rows: Vec<Vec<String>> = self
@@ -390,36 +391,36 @@ impl Triage {
         let columns = ["number", "value", "rests on"].map(ToOwned::to_owned);
         out.push_str(&markdown::table(&columns, &rows));
         for step in &self.steps {
-            let _ = writeln!(out, "\n## {}. {} ({})\n", step.number, step.title, step.state_word());
-            let _ = writeln!(out, "{}", markdown::sentence(&step.headline));
+            writeln!(out, "\n## {}. {} ({})\n", step.number, step.title, step.state_word()).ok();
+            writeln!(out, "{}", markdown::sentence(&step.headline)).ok();
             Self::findings(&mut out, step, &href);
             for table in &step.tables {
-                let _ = writeln!(out, "\n{}\n", markdown::sentence(&table.caption));
+                writeln!(out, "\n{}\n", markdown::sentence(&table.caption)).ok();
                 out.push_str(&markdown::table(&table.columns, &table.rows));
             }
             if !step.next.is_empty() {
                 out.push_str("\nNext:\n");
             }
             for action in &step.next {
-                let _ = writeln!(out, "\n- {}", markdown::sentence(&action.text));
+                writeln!(out, "\n- {}", markdown::sentence(&action.text)).ok();
                 if let Some(command) = &action.command {
-                    let _ = write!(out, "\n{}", markdown::block(command, "sh"));
+                    write!(out, "\n{}", markdown::block(command, "sh")).ok();
                 }
             }
             if !step.basis.is_empty() {
-                let _ = writeln!(out, "\n{}", markdown::sentence(&step.basis));
+                writeln!(out, "\n{}", markdown::sentence(&step.basis)).ok();
             }
         }
         if let Some(plan) = &self.plan {
             out.push_str("\n## Plan\n\n");
             for sentence in &plan.sentences {
-                let _ = writeln!(out, "- {}", markdown::sentence(sentence));
+                writeln!(out, "- {}", markdown::sentence(sentence)).ok();
             }
         }
         if !self.marks.is_empty() {
             out.push_str("\n## Marked changes\n\n");
             for mark in &self.marks {
-                let _ = writeln!(out, "- {} {}", mark.at, markdown::sentence(&mark.title));
+                writeln!(out, "- {} {}", mark.at, markdown::sentence(&mark.title)).ok();
             }
         }
         out
@@ -430,7 +431,7 @@ impl Triage {
             out.push('\n');
         }
         for finding in &step.findings {
-            let _ = write!(out, "- {}", markdown::sentence(&finding.text));
+            write!(out, "- {}", markdown::sentence(&finding.text)).ok();
             let numbers: Vec<String> = finding
                 .numbers
                 .iter()
@@ -439,11 +440,11 @@ impl Triage {
                 })
                 .collect();
             if !numbers.is_empty() {
-                let _ = write!(out, " ({})", numbers.join("; "));
+                write!(out, " ({})", numbers.join("; ")).ok();
             }
             if let Some(page) = &finding.rows_page {
                 let words = words::counted(finding.rows_total, "row", "rows");
-                let _ = write!(out, " {}", markdown::link(&words, &href(page)));
+                write!(out, " {}", markdown::link(&words, &href(page))).ok();
             }
             out.push('\n');
         }

@@ -5,6 +5,7 @@ use crate::domain::response::Response;
 use crate::domain::{headers, retry_after};
 use crate::export::verdict::advice::{Advice, advice};
 use crate::export::verdict::{product, text};
+use std::fmt::Write as _;
 
 /// A header field that says something about a limit, and how it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,22 +126,22 @@ fn fields(response: &Response) -> Vec<FieldView> {
             meaning = format!("{}, unit unknown", field.kind);
         }
         if let Some(value) = field.value {
-            meaning.push_str(&format!(": {}", number(value)));
+            write!(meaning, ": {}", number(value)).ok();
         }
         if let Some(reset) = field.reset_in {
-            meaning.push_str(&format!(", {} from the answer", super::words::length(reset)));
+            write!(meaning, ", {} from the answer", super::words::length(reset)).ok();
         }
         if let Some(window) = field.window {
-            meaning.push_str(&format!(", window {}", super::words::length(window)));
+            write!(meaning, ", window {}", super::words::length(window)).ok();
         }
         if let Some(policy) = &field.policy {
-            meaning.push_str(&format!(", policy {policy}"));
+            write!(meaning, ", policy {policy}").ok();
         }
         if let Some(owner) = field.owner {
-            meaning.push_str(&format!(", as documented by {owner}"));
+            write!(meaning, ", as documented by {owner}").ok();
         }
         if let Some(note) = &field.note {
-            meaning.push_str(&format!(". {note}"));
+            write!(meaning, ". {note}").ok();
         }
         fields.push(FieldView { header: field.header, raw: field.raw, meaning });
     }
