@@ -8,6 +8,7 @@ const DISCORD: &str = "docs.discord.com/developers/topics/rate-limits";
 const REDDIT: &str = "support.reddithelp.com, Reddit Data API Wiki";
 const AUTH0: &str =
     "auth0.com/docs/troubleshoot/customer-support/operational-policies/rate-limit-policy";
+const SMARTSHEET: &str = "developers.smartsheet.com/api/resource_management/getting-started/throttling-and-rate-limiting";
 const NETLIFY: &str = "docs.netlify.com/api/get-started";
 const VERCEL_API: &str = "vercel.com/docs/rest-api";
 const ENVOY: &str = "envoyproxy.io, HTTP rate limit filter, X-RateLimit headers";
@@ -166,6 +167,14 @@ pub(super) const FAMILY: Family = Family {
             unit: Unit::EpochSeconds,
             meaning: "When the allowance is renewed.",
             source: AUTH0,
+        },
+        Entry {
+            name: "x-ratelimit-reset",
+            owner: "smartsheet",
+            kind: Kind::Reset,
+            unit: Unit::EpochSeconds,
+            meaning: "When the window of the resource management API ends.",
+            source: SMARTSHEET,
         },
         Entry {
             name: "x-ratelimit-reset",

@@ -30,15 +30,13 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         }
         sheet.add(claim);
     }
-    if facts.has("x-gitlab-meta") || facts.has("gitlab-sv") {
+    let has_meta = facts.has("x-gitlab-meta");
+    if has_meta || facts.has("gitlab-sv") {
+        // The second is the load balancer's, which names the server that it asked.
+        let weight = if has_meta { Weight::Strong } else { Weight::Medium };
         sheet.add(
-            Claim::at(
-                &GL_3,
-                Responder::Origin,
-                Weight::Strong,
-                "a header of GitLab's application is set",
-            )
-            .provider("gitlab"),
+            Claim::at(&GL_3, Responder::Origin, weight, "a header of GitLab's application is set")
+                .provider("gitlab"),
         );
     }
     let is_plain = facts.media_is("text/plain") || facts.media.is_empty();
