@@ -16,7 +16,7 @@ static ME_3: Rule = Rule::new(
 pub(crate) static SIGNATURE: Signature =
     Signature { id: "meta", rules: &[&ME_1, &ME_2, &ME_3], look };
 
-/// The codes that the reference of WhatsApp's API explains.
+/// The codes of messaging, which have a reference of their own.
 const WHATSAPP: &[&str] = &["80007", "130429", "131056"];
 
 const API: Api = Api {
