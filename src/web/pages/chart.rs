@@ -6,6 +6,7 @@ use super::words;
 use crate::domain::time::{DAY_MS, HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
 use std::ops::Range;
 
 /// Axes and their labels.
@@ -416,7 +417,8 @@ fn draw_ladder(svg: &mut String, size: (u32, u32), rungs: &[Rung]) -> Drawn {
     let area = chart.plotting_area();
     for (row, rung) in (0_i32..).zip(rungs) {
         let (x, y) = area.map_coordinate(&(0, f64::from(row) + 0.5));
-        root.draw(&Text::new(rung.attempt.to_string(), (x - 12, y - 6), label_style(15)))?;
+        let style = label_style(15).pos(Pos::new(HPos::Right, VPos::Center));
+        root.draw(&Text::new(rung.attempt.to_string(), (x - 6, y), style))?;
     }
     root.present()?;
     Ok(())

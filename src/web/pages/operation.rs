@@ -220,13 +220,18 @@ impl OperationPage {
             || if model.ended_well { "served" } else { "not known" }.to_owned(),
             |outcome| outcome.to_string(),
         );
+        let has_promise = model
+            .attempts
+            .iter()
+            .any(|rung| rung.wait.as_ref().is_some_and(|wait| wait.promised_ms.is_some()));
+        let told = |text: String| if has_promise { text } else { "nothing promised".to_owned() };
         let facts = vec![
             ("Attempts", words::count(n)),
             ("Ended", outcome),
             ("First send to last answer", words::length(Millis(model.length_ms))),
             ("Waited in all", words::length(Millis(model.waited_ms))),
-            ("Promised waits in all", words::length(Millis(model.promised_ms))),
-            ("Sent too early", words::count(i64::try_from(model.early).unwrap_or(0))),
+            ("Promised waits in all", told(words::length(Millis(model.promised_ms)))),
+            ("Sent too early", told(words::count(i64::try_from(model.early).unwrap_or(0)))),
         ];
         let cut = (model.attempts.len() > MAX_RUNGS)
             .then(|| format!("The drawing shows the first {MAX_RUNGS}; the table has all."));

@@ -17,6 +17,9 @@ use axum::response::Html;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+/// How many services and upstreams the overview lists.
+const MAX_PAIRS: usize = 500;
+
 /// One service's calls to one upstream.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct PairOut {
@@ -157,8 +160,10 @@ pub struct Overview {
     pub view: ViewOut,
     /// The numbers over all pairs.
     pub figures: Vec<Figure>,
-    /// Services and their upstreams, worst first.
+    /// Services and their upstreams, worst first; the worst 500 of them.
     pub pairs: Vec<PairOut>,
+    /// How many there are in all.
+    pub pairs_total: usize,
     /// Requests and retries over time.
     pub series: Series,
     /// When the newest event was stored; null where nothing ever was.
@@ -227,7 +232,13 @@ impl Overview {
         Self {
             view: view.into(),
             figures: figures(view, &input.totals),
-            pairs: input.pairs.iter().map(|pair| PairOut::of(pair, view, input.now)).collect(),
+            pairs: input
+                .pairs
+                .iter()
+                .take(MAX_PAIRS)
+                .map(|pair| PairOut::of(pair, view, input.now))
+                .collect(),
+            pairs_total: input.pairs.len(),
             series: Series::of(view.window, bucket_width(view.window), &input.buckets),
             last_event_at: input.last_event_at.map(Stamp),
         }
@@ -271,6 +282,8 @@ pub struct OverviewPage {
     chart: Chart,
     ranges: Vec<Range>,
     scope: String,
+    /// What is said of pairs that are not listed.
+    more: Option<String>,
     /// Where nothing was ever stored: the command that sends a first event.
     first_event: Option<String>,
     /// Where the window is empty and older events are stored: the hour of the newest one.
@@ -281,6 +294,11 @@ impl OverviewPage {
     /// The page for `input`; `origin` is the address of this service as the reader reached it.
     pub fn new(input: &Input, origin: &str) -> Self {
         let model = Overview::build(input);
+        let more = model.pairs_total.saturating_sub(model.pairs.len());
+        let more = (more > 0).then(|| {
+            let n = words::count(i64::try_from(more).unwrap_or(i64::MAX));
+            format!("{n} more with fewer refusals are not listed: narrow the view by service or upstream.")
+        });
         let is_quiet = input.totals.attempts == 0 && model.pairs.is_empty();
         let last_hour_href = input.last_event_at.filter(|_| is_quiet).map(|at| {
             let window = address::last_hour(at.plus(Millis(1)));
@@ -293,6 +311,7 @@ impl OverviewPage {
             chart: model.series.chart(input.view.window),
             ranges: ranges("/", &input.view, input.now),
             scope: scope_title(&input.view.scope),
+            more,
             first_event: input
                 .last_event_at
                 .is_none()

@@ -252,7 +252,7 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
     let extreme = overview::Input {
         totals: Counts { succeeded: 0, ..counts(1 << 40, 1 << 42, 1 << 42) },
         buckets: vec![Bucket { start: window().from, counts: counts(1 << 40, 1 << 42, 1 << 41) }],
-        pairs: (0..200)
+        pairs: (0..600)
             .map(|i| pair(&format!("service-{i}"), "api.example.com", counts(1 << 40, 1 << 42, i)))
             .collect(),
         last_event_at: Some(NOW),

@@ -1,6 +1,6 @@
 //! One verdict as pages show it: the sentence first, then evidence, then what to do.
 
-use crate::domain::classify::{Evidence, Responder, Verdict, classify};
+use crate::domain::classify::{Evidence, Responder, Verdict, Weight, classify};
 use crate::domain::response::Response;
 use crate::domain::{headers, retry_after};
 use crate::export::verdict::advice::{Advice, advice};
@@ -146,6 +146,14 @@ fn fields(response: &Response) -> Vec<FieldView> {
         fields.push(FieldView { header: field.header, raw: field.raw, meaning });
     }
     fields
+}
+
+/// How much a piece of evidence weighs, in words.
+pub fn weight(piece: &Evidence) -> &'static str {
+    match piece.weight {
+        Weight::None => "presence only",
+        weight => weight.as_str(),
+    }
 }
 
 /// What a piece of evidence says, in words.
