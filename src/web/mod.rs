@@ -41,11 +41,12 @@ pub fn router(state: &AppState) -> Router {
 
 /// The API document of every address.
 pub(crate) fn describe() -> utoipa::openapi::OpenApi {
-    OpenApiRouter::with_openapi(api::document::Head::openapi())
+    let document = OpenApiRouter::with_openapi(api::document::Head::openapi())
         .merge(open())
         .merge(sending())
         .merge(reading())
-        .into_openapi()
+        .into_openapi();
+    api::document::with_own_ids(document)
 }
 
 /// For everybody: whether the service works, and the way in.

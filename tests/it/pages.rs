@@ -431,6 +431,14 @@ async fn the_document_and_the_router_know_the_same_addresses() {
     let described: usize = paths.values().map(|p| p.as_object().unwrap().len()).sum();
     assert_eq!(described, handlers);
     assert!(!source.contains(".route(\""), "a route that the document does not know");
+    let mut ids: Vec<&Value> = paths
+        .values()
+        .flat_map(|p| p.as_object().unwrap().values())
+        .map(|operation| &operation["operationId"])
+        .collect();
+    ids.sort_by_key(|id| id.to_string());
+    ids.dedup();
+    assert_eq!(ids.len(), described, "operations share an id: {ids:?}");
     // Whatever is referred to is there.
     let text = document.to_string();
     for name in

@@ -48,6 +48,24 @@ impl utoipa::Modify for Tokens {
     }
 }
 
+/// Gives every operation an id of its own, made of its method and address: handlers in different
+/// modules share short names.
+pub(crate) fn with_own_ids(mut document: utoipa::openapi::OpenApi) -> utoipa::openapi::OpenApi {
+    for (path, item) in &mut document.paths.paths {
+        let words: String = path
+            .chars()
+            .filter(|c| !matches!(c, '{' | '}'))
+            .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
+            .collect();
+        for (method, operation) in [("get", &mut item.get), ("post", &mut item.post)] {
+            if let Some(operation) = operation {
+                operation.operation_id = Some(format!("{method}{}", words.trim_end_matches('_')));
+            }
+        }
+    }
+    document
+}
+
 /// The whole document.
 pub fn document() -> &'static utoipa::openapi::OpenApi {
     static DOCUMENT: LazyLock<utoipa::openapi::OpenApi> = LazyLock::new(crate::web::describe);
