@@ -224,7 +224,7 @@ impl OperationPage {
             .attempts
             .iter()
             .any(|rung| rung.wait.as_ref().is_some_and(|wait| wait.promised_ms.is_some()));
-        let told = |text: String| if has_promise { text } else { "nothing promised".to_owned() };
+        let told = |text: String| if has_promise { text } else { "none".to_owned() };
         let facts = vec![
             ("Attempts", words::count(n)),
             ("Ended", outcome),
