@@ -49,7 +49,11 @@ impl Ratio {
         let z2 = Z95 * Z95;
         let middle = (p + z2 / (2.0 * n)) / (1.0 + z2 / n);
         let half = Z95 / (1.0 + z2 / n) * (p * (1.0 - p) / n + z2 / (4.0 * n * n)).sqrt();
-        Interval { low: (middle - half).max(0.0), high: (middle + half).min(1.0) }
+        // At the ends the bound is the end itself; rounding would leave it just inside.
+        Interval {
+            low: if self.hits <= 0 { 0.0 } else { (middle - half).max(0.0) },
+            high: if self.hits >= self.total { 1.0 } else { (middle + half).min(1.0) },
+        }
     }
 
     /// What is left of `whole` without this part.
@@ -159,6 +163,14 @@ mod tests {
             near(got.high, high);
         }
         assert_eq!(Ratio::new(3, 0).wilson(), Interval { low: 0.0, high: 1.0 });
+    }
+
+    #[test]
+    fn all_of_404_reaches_up_to_all_and_none_of_them_down_to_none() {
+        for total in 1..2_000 {
+            assert_eq!(Ratio::new(total, total).wilson().high.to_bits(), 1.0_f64.to_bits());
+            assert_eq!(Ratio::new(0, total).wilson().low.to_bits(), 0.0_f64.to_bits());
+        }
     }
 
     #[test]
