@@ -64,7 +64,7 @@ fn line_ends_and_curl_marks_change_nothing() {
     assert_eq!(plain["retry_after_seconds"], 18.0);
     assert_eq!(verdict(&KONG.replace("\r\n", "\n")), plain);
     let (head, body) = KONG.split_once("\r\n\r\n").unwrap();
-    let marked: String = head.lines().map(|line| format!("< {line}\n")).collect();
+    let marked = format!("< {}\n", head.replace("\r\n", "\n< "));
     let verbose = format!(
         "*   Trying 192.0.2.1:443...\n> GET /v1/x HTTP/1.1\n> Host: api.example.com\n> \n\
          {marked}< \n{body}* Connection #0 to host api.example.com left intact\n"

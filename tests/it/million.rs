@@ -1,5 +1,7 @@
 //! The load of `make test-long`: a million events through `POST /v1/events` of the real binary.
 
+#![expect(clippy::print_stderr, reason = "its figures are printed, not asserted")]
+
 use super::support::Process;
 use super::workload;
 use std::time::Duration;

@@ -436,7 +436,7 @@ async fn the_document_and_the_router_know_the_same_addresses() {
         .flat_map(|p| p.as_object().unwrap().values())
         .map(|operation| &operation["operationId"])
         .collect();
-    ids.sort_by_key(|id| id.to_string());
+    ids.sort_by_key(ToString::to_string);
     ids.dedup();
     assert_eq!(ids.len(), described, "operations share an id: {ids:?}");
     // Whatever is referred to is there.
