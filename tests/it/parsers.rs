@@ -132,7 +132,7 @@ fn any_response_text() -> impl Strategy<Value = String> {
             let end = if crlf { "\r\n" } else { "\n" };
             let mut text = format!("{version} {status}{end}");
             for (name, value) in fields {
-                text.extend([name.as_str(), ": ", value.as_str(), end]);
+                text.extend([name, ": ", &value, end]);
             }
             text.push_str(end);
             text.push_str(&body);
