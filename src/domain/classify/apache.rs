@@ -5,7 +5,7 @@
 
 use super::claim::{Claim, Rule, Sheet, Signature};
 use super::facts::Facts;
-use super::{LimitType, Responder, Tri, Weight};
+use super::{LimitType, LimitUnit, Responder, Tri, Weight};
 
 const DOCUMENTS: &str = "https://httpd.apache.org/docs/2.4/custom-error.html";
 const SIGNATURE_LINE: &str = "https://httpd.apache.org/docs/2.4/mod/core.html#serversignature";
@@ -16,10 +16,13 @@ static AP_1: Rule = Rule::new("AP-1", SIGNATURE_LINE);
 static AP_2: Rule = Rule::new("AP-2", DOCUMENTS);
 static AP_3: Rule = Rule::new("AP-3", DOCUMENTS);
 static AP_4: Rule = Rule::new("AP-4", CACHE);
+static AP_5: Rule =
+    Rule::new("AP-5", "https://docs.cpanel.net/whm/account-functions/limit-bandwidth-usage/");
+static AP_6: Rule = Rule::new("AP-6", "https://docs.cloudlinux.com/cloudlinuxos/limits/");
 
 /// The signature.
 pub(crate) static SIGNATURE: Signature =
-    Signature { id: "apache", rules: &[&AP_0, &AP_1, &AP_2, &AP_3, &AP_4], look };
+    Signature { id: "apache", rules: &[&AP_0, &AP_1, &AP_2, &AP_3, &AP_4, &AP_5, &AP_6], look };
 
 const WHO: Responder = Responder::Apache;
 
@@ -51,6 +54,9 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             facts.says(sentence) || facts.lower().replace("\r\n", "\n").contains(sentence)
         });
     let reached = reached(facts);
+    if named && html && hosting_limits(facts, sheet) {
+        return;
+    }
     if address || (document && latin) {
         let seen =
             if address { "Apache's document with its address line" } else { "Apache's document" };
@@ -65,13 +71,42 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let seen = "content-type: text/html; charset=iso-8859-1, that of error documents";
         sheet
             .add(Claim::at(&AP_2, WHO, Weight::Medium, seen).group("apache-page").reached(reached));
-    } else if named && facts.age().is_some_and(|age| age > 0) {
+    } else if named && facts.age().is_some_and(|age| age > 0) && !other_cache(facts) {
         let seen = format!("{} under Apache's name, with no other cache", facts.quote("age"));
         sheet.add(Claim::at(&AP_4, WHO, Weight::Medium, seen).limit(LimitType::Cached, 0.7));
     } else if named && (!facts.body.is_empty() || !facts.media.is_empty()) {
         let seen = "the body is not one of Apache's error documents";
         sheet.add(Claim::behind(&AP_3, WHO, Weight::Medium, seen).group("apache-page"));
     }
+}
+
+/// Whether another cache that may have stored the answer is on the path.
+fn other_cache(facts: &Facts<'_>) -> bool {
+    ["via", "x-varnish", "x-served-by", "x-amz-cf-id", "cf-cache-status", "x-azure-ref"]
+        .iter()
+        .any(|name| facts.has(name))
+        || facts.holds("x-cache", "from cloudfront")
+}
+
+/// Pages of two modules that hosting companies add: cPanel's for a site's traffic of the month, and
+/// `CloudLinux`'s for its processes at once.
+fn hosting_limits(facts: &Facts<'_>, sheet: &mut Sheet) -> bool {
+    let page = |rule: &'static Rule, seen: &'static str| {
+        Claim::at(rule, WHO, Weight::Strong, seen)
+            .group("apache-page")
+            .signs_body()
+            .reached(Tri::No)
+    };
+    if facts.status == 509 && facts.says("bandwidth limit exceeded") {
+        let claim = page(&AP_5, "the page for a spent monthly bandwidth");
+        sheet.add(claim.limit(LimitType::Quota, 0.95).unit(LimitUnit::Bytes));
+    } else if facts.status == 508 && facts.says("resource limit is reached") {
+        let claim = page(&AP_6, "the page for a spent resource limit of the account");
+        sheet.add(claim.limit(LimitType::Concurrency, 0.7).unit(LimitUnit::Concurrency));
+    } else {
+        return false;
+    }
+    true
 }
 
 /// `<address>… Server at … Port …</address>`, whatever the server calls itself.

@@ -23,10 +23,14 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         // The product that the rule set is attached to answered, where it can be told.
         let who = if facts.server_is("awselb/") {
             Responder::AwsAlb
-        } else if facts.has("x-amz-cf-id") {
-            Responder::Cloudfront
         } else if facts.has("x-amz-apigw-id") {
             Responder::AwsApiGateway
+        } else if facts.has("x-amz-cf-id")
+            || facts.server_is("cloudfront")
+            || facts.get("x-cache").is_some_and(|cache| cache.ends_with("from cloudfront"))
+            || facts.holds("via", "(cloudfront)")
+        {
+            Responder::Cloudfront
         } else {
             Responder::AwsWaf
         };

@@ -74,6 +74,15 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     } else if facts.response.headers_complete && rest {
         let seen = "x-amz-apigw-id without x-amzn-errortype: the integration's own answer";
         sheet.add(Claim::behind(&AG_4, WHO, Weight::Medium, seen));
+    } else if http && facts.status == 503 && message == Some("Service Unavailable") {
+        // Sent where the integration fails or has no room, so it may have been asked.
+        let seen = "503 with the gateway's own message: the integration gave no answer";
+        sheet.add(
+            Claim::at(&AG_6, WHO, Weight::Medium, seen)
+                .group("apigw-body")
+                .signs_body()
+                .reached(Tri::Unknown),
+        );
     } else if http && !facts.body.is_empty() && !is_gateway_message(message) {
         let seen = "the body is not the gateway's own message";
         sheet.add(Claim::behind(&AG_6, WHO, Weight::Medium, seen).group("apigw-body"));

@@ -40,8 +40,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let message = facts.json_value("Message").or_else(|| facts.json_value("message"));
         if facts.status == 429 && message.is_some_and(|m| m.starts_with("Rate Exceeded")) {
             let seen = "the function URL's own message: Rate Exceeded";
+            let typed = facts.is("x-amzn-errortype", "TooManyRequestsException");
+            let weight = if typed { Weight::Strong } else { Weight::Medium };
             sheet.add(
-                Claim::at(&LA_2, WHO, Weight::Medium, seen)
+                Claim::at(&LA_2, WHO, weight, seen)
                     .group("lambda-url")
                     .signs_body()
                     .limit(LimitType::Concurrency, 0.6),

@@ -151,6 +151,7 @@ fn error_page(facts: &Facts<'_>, sheet: &mut Sheet, outermost: bool) {
     let number = error_number(facts);
     let page = number.is_some()
         || facts.says("/cdn-cgi/challenge-platform/")
+        || facts.says("__cf_chl_")
         || facts.says("used cloudflare to restrict access")
         || facts.says("attention required! | cloudflare")
         || facts.says("cloudflare ray id");
@@ -187,7 +188,10 @@ fn error_page(facts: &Facts<'_>, sheet: &mut Sheet, outermost: bool) {
         Some(1004..=1012 | 1020) => claim.limit(LimitType::Security, 0.95),
         Some(number @ 500..=599) => claim.reached(reached(number)),
         Some(1000..=1999) => claim,
-        _ if facts.says("/cdn-cgi/challenge-platform/") || facts.says("attention required!") => {
+        _ if facts.says("/cdn-cgi/challenge-platform/")
+            || facts.says("__cf_chl_")
+            || facts.says("attention required!") =>
+        {
             claim.limit(LimitType::Security, 0.9)
         }
         _ if facts.status == 429 || facts.status == 403 => claim.limit(LimitType::Security, 0.7),

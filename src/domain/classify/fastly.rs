@@ -7,16 +7,19 @@ use super::{LimitType, Responder, Tri, Weight};
 
 const FASTLY_X_CACHE: &str =
     "https://www.fastly.com/documentation/reference/http/http-headers/X-Cache/";
+const FASTLY_TIMER: &str =
+    "https://www.fastly.com/documentation/reference/http/http-headers/X-Timer/";
 const FASTLY_ERRORS: &str = "https://www.fastly.com/documentation/guides/concepts/errors/";
 
 static FS_0: Rule = Rule::new("FS-0", FASTLY_X_CACHE);
 static FS_1: Rule = Rule::new("FS-1", FASTLY_X_CACHE);
 static FS_2: Rule = Rule::new("FS-2", FASTLY_X_CACHE);
 static FS_3: Rule = Rule::new("FS-3", FASTLY_ERRORS);
+static FS_4: Rule = Rule::new("FS-4", FASTLY_TIMER);
 
 /// The signature.
 pub(crate) static SIGNATURE: Signature =
-    Signature { id: "fastly", rules: &[&FS_0, &FS_1, &FS_2, &FS_3], look };
+    Signature { id: "fastly", rules: &[&FS_0, &FS_1, &FS_2, &FS_3, &FS_4], look };
 
 fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     const WHO: Responder = Responder::Fastly;
@@ -43,6 +46,12 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     }
     let last = facts.get("x-cache").and_then(|v| v.rsplit(',').next()).map(str::trim);
     match last {
+        Some(word) if word.eq_ignore_ascii_case("miss") && took_no_time(facts) => {
+            let seen = format!("{}: a miss that asked nobody", facts.quote("x-timer"));
+            sheet.add(
+                Claim::at(&FS_4, WHO, Weight::Strong, seen).group("fastly-cache").reached(Tri::No),
+            );
+        }
         Some(word) if word.eq_ignore_ascii_case("miss") || word.eq_ignore_ascii_case("pass") => {
             let seen = facts.quote("x-cache");
             sheet.add(Claim::behind(&FS_1, WHO, Weight::Medium, seen).group("fastly-cache"));
@@ -60,4 +69,13 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         }
         _ => {}
     }
+}
+
+/// Whether the last cache node spent less than a millisecond: for a miss `VE` holds the time that
+/// the answer of the origin took, so with `VE0` none was asked.
+fn took_no_time(facts: &Facts<'_>) -> bool {
+    facts
+        .get("x-timer")
+        .and_then(|timer| timer.rsplit(',').next())
+        .is_some_and(|last| last.trim().eq_ignore_ascii_case("VE0"))
 }

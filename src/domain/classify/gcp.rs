@@ -13,10 +13,12 @@ static GC_1: Rule = Rule::new("GC-1", ARMOR);
 static GC_2: Rule = Rule::new("GC-2", CLOUD_RUN);
 static GC_3: Rule = Rule::new("GC-3", ESP);
 static GC_4: Rule = Rule::new("GC-4", ARMOR);
+static GC_5: Rule =
+    Rule::new("GC-5", "https://docs.cloud.google.com/appengine/docs/standard/quotas");
 
 /// The signature.
 pub(crate) static SIGNATURE: Signature =
-    Signature { id: "gcp", rules: &[&GC_0, &GC_1, &GC_2, &GC_3, &GC_4], look };
+    Signature { id: "gcp", rules: &[&GC_0, &GC_1, &GC_2, &GC_3, &GC_4, &GC_5], look };
 
 fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     const WHO: Responder = Responder::Gcp;
@@ -48,13 +50,31 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             .group("gcp-page")
             .signs_body()
             .reached(if matches!(facts.status, 502 | 504) { Tri::Unknown } else { Tri::No });
-        sheet.add(if facts.status == 429 { rate(claim) } else { claim });
-    } else if via
+        // A rule of Cloud Armor denies with 403, 404 or 502; of these only 403 is rarely another's.
+        sheet.add(match facts.status {
+            429 => rate(claim),
+            403 => claim.limit(LimitType::Security, 0.75),
+            _ => claim,
+        });
+    } else if facts.status == 503
+        && facts.body.starts_with('<')
+        && facts.says("over quota")
+        && facts.says("serving quota")
+    {
+        let claim = Claim::at(&GC_5, WHO, Weight::Strong, "App Engine's page: Over Quota");
+        sheet.add(
+            claim.group("gcp-page").signs_body().reached(Tri::No).limit(LimitType::Quota, 0.95),
+        );
+        if front {
+            let seen = facts.quote("server");
+            sheet.add(Claim::at(&GC_5, WHO, Weight::Weak, seen).group("gcp-server"));
+        }
+    } else if (via || front)
         && facts.is_json()
         && !facts.body.is_empty()
         && !facts.says("quota exceeded for quota metric")
     {
-        let seen = "via: 1.1 google and a body that is not the load balancer's page";
+        let seen = "Google's front and a body that is not the load balancer's page";
         sheet.add(Claim::behind(&GC_4, WHO, Weight::Medium, seen).group("gcp-page"));
     } else if facts.says("resource_exhausted") && facts.says("quota exceeded for quota metric") {
         // The proxy of API Gateway and Endpoints answers in this form before the backend.

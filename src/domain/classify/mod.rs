@@ -41,6 +41,7 @@ mod providers;
 mod registry;
 mod spring_cloud_gateway;
 mod squid;
+mod stored;
 mod traefik;
 mod trafficserver;
 mod tyk;

@@ -6,9 +6,11 @@
 
 use super::claim::{Claim, Rule, Sheet, Signature};
 use super::facts::Facts;
-use super::{Responder, Tri, Weight};
+use super::{LimitType, Responder, Tri, Weight};
 
 const LIMIT_REQ: &str = "https://nginx.org/en/docs/http/ngx_http_limit_req_module.html";
+const CACHE_STATUS: &str =
+    "https://nginx.org/en/docs/http/ngx_http_upstream_module.html#var_upstream_cache_status";
 const SPECIAL_PAGES: &str = "nginx/nginx src/http/ngx_http_special_response.c";
 const HEADER_FILTER: &str = "nginx/nginx src/http/ngx_http_header_filter_module.c";
 
@@ -18,10 +20,11 @@ static NG_2: Rule = Rule::new("NG-2", SPECIAL_PAGES);
 static NG_3: Rule = Rule::new("NG-3", SPECIAL_PAGES);
 static NG_4: Rule = Rule::new("NG-4", SPECIAL_PAGES);
 static NG_5: Rule = Rule::new("NG-5", LIMIT_REQ);
+static NG_6: Rule = Rule::new("NG-6", CACHE_STATUS);
 
 /// The signature.
 pub(crate) static SIGNATURE: Signature =
-    Signature { id: "nginx", rules: &[&NG_0, &NG_1, &NG_2, &NG_3, &NG_4, &NG_5], look };
+    Signature { id: "nginx", rules: &[&NG_0, &NG_1, &NG_2, &NG_3, &NG_4, &NG_5, &NG_6], look };
 
 /// Names that the family signs its pages and `Server` with.
 const FAMILY: [&str; 5] = ["nginx", "openresty", "tengine", "angie", "freenginx"];
@@ -50,6 +53,19 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     }
     if !named {
         return;
+    }
+    if let Some(status) = facts.get("x-cache-status") {
+        let one_of = |words: &[&str]| words.iter().any(|word| status.eq_ignore_ascii_case(word));
+        let seen = facts.quote("x-cache-status");
+        if one_of(&["HIT", "STALE", "UPDATING"]) {
+            let claim = Claim::at(&NG_6, Responder::Nginx, Weight::Strong, seen);
+            sheet.add(claim.group("nginx-cache").limit(LimitType::Cached, 0.9));
+            return;
+        }
+        if one_of(&["MISS", "BYPASS", "EXPIRED", "REVALIDATED"]) {
+            let claim = Claim::behind(&NG_6, Responder::Nginx, Weight::Medium, seen);
+            sheet.add(claim.group("nginx-cache"));
+        }
     }
     if facts.body.is_empty() {
         unseen_page(facts, sheet);

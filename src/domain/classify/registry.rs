@@ -6,7 +6,7 @@ use super::{
     akamai, apache, apigee, apiman, apisix, apps, aws_alb, aws_api_gateway, aws_lambda, azure_apim,
     azure_front_door, caddy, cloudflare, cloudfront, envoy, f5_distributed_cloud, fastly, gcp,
     haproxy, hostinger_cdn, kong, krakend, limits, nginx, providers, spring_cloud_gateway, squid,
-    traefik, trafficserver, tyk, unnamed, varnish, vercel, workerd,
+    stored, traefik, trafficserver, tyk, unnamed, varnish, vercel, workerd,
 };
 
 /// Signatures of infrastructure, and what the response tells of the limit.
@@ -41,6 +41,7 @@ static INFRASTRUCTURE: &[&Signature] = &[
     &trafficserver::SIGNATURE,
     &caddy::SIGNATURE,
     &workerd::SIGNATURE,
+    &stored::SIGNATURE,
     &unnamed::SIGNATURE,
     &limits::SIGNATURE,
 ];

@@ -5,7 +5,7 @@ use super::facts::Facts;
 use super::walk::{self, Answer};
 use super::{
     Certainty, Evidence, Layer, LimitType, LimitUnit, Responder, Says, Tri, Verdict, Weight,
-    collect, limits, registry,
+    collect, limits, registry, unnamed,
 };
 use crate::domain::response::Response;
 use crate::domain::retry_after::{self, Reading};
@@ -70,6 +70,7 @@ fn is_plain_success(facts: &Facts<'_>) -> bool {
         && !facts.has("x-amzn-waf-action")
         // `"error"`, `"errors"`, `"error_message"`: some APIs refuse with 200.
         && !facts.says("\"error")
+        && !unnamed::is_block_page(facts)
 }
 
 /// A verdict without evidence.

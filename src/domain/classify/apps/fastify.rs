@@ -69,9 +69,17 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
 
 /// `retry-after-<name>` and `x-ratelimit-reset-<name>` of a named throttler.
 fn named_throttler(facts: &Facts<'_>, sheet: &mut Sheet) {
-    let named = facts
-        .first_with_prefix("retry-after-")
-        .filter(|(name, _)| !matches!(*name, "retry-after-ms" | "retry-after-seconds"));
+    let named = facts.first_with_prefix("retry-after-").filter(|(name, _)| {
+        // The last three are those of another gateway's throttling filter.
+        !matches!(
+            *name,
+            "retry-after-ms"
+                | "retry-after-seconds"
+                | "retry-after-partition"
+                | "retry-after-rate"
+                | "retry-after-rule"
+        )
+    });
     if let Some((name, value)) = named
         && facts.status == 429
     {

@@ -51,6 +51,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if selling_partner(facts, sheet) || facts.status < 400 {
         return;
     }
+    // A function URL is the front of somebody's function; its own signature reads it.
+    if facts.host().contains(".lambda-url.") {
+        return;
+    }
     let is_service = is_service_host(facts);
     let error_type =
         facts.get("x-amzn-errortype").map(|value| value.split(':').next().unwrap_or(value));
