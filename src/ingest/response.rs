@@ -13,7 +13,7 @@ pub const BODY_CAP: usize = 64 * 1024;
 const VALUE_CAP: usize = 16 * 1024;
 /// Most header fields that are kept of one response.
 const FIELD_CAP: usize = 512;
-/// Most responses that are read from one text.
+/// Most responses that are kept of one text; they are the last ones, since the last is judged.
 const RESPONSE_CAP: usize = 64;
 
 /// A response and what its text left open.
@@ -79,10 +79,35 @@ pub fn parse(text: &str) -> Result<Parsed, ResponseError> {
     Ok(parsed)
 }
 
-/// Reads every response of a text, in order, at most 64. Empty where there is no status line.
+/// Reads every response of a text, in order. Of more than 64 the last 64 are kept, and the last one
+/// says so. Empty where there is no status line.
 pub fn parse_all(text: &str) -> Vec<Parsed> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if is_verbose(text) { Verbose::read(text) } else { plain(text) }
+    let mut found = if is_verbose(text) { Verbose::read(text) } else { plain(text) };
+    found.all.drain(..found.all.len().saturating_sub(RESPONSE_CAP));
+    let dropped = found.count.saturating_sub(found.all.len());
+    if let (Some(last), 1..) = (found.all.last_mut(), dropped) {
+        last.problems.push(format!("left out the first {dropped} of {} responses", found.count));
+    }
+    found.all
+}
+
+/// Responses as they come in: the last ones, and how many there were.
+#[derive(Default)]
+struct Found {
+    all: Vec<Parsed>,
+    count: usize,
+}
+
+impl Found {
+    fn push(&mut self, parsed: Parsed) {
+        // Dropped in bulk, so that a long chain costs no more than its length.
+        if self.all.len() >= 2 * RESPONSE_CAP {
+            self.all.drain(..RESPONSE_CAP);
+        }
+        self.count += 1;
+        self.all.push(parsed);
+    }
 }
 
 /// Status codes that announce another response to the same request.
@@ -145,6 +170,8 @@ struct Head {
     reason: Option<String>,
     fields: Vec<(String, String)>,
     problems: Vec<String>,
+    /// Whether fields beyond the cap were left out.
+    is_cut: bool,
 }
 
 impl Head {
@@ -179,7 +206,8 @@ impl Head {
         };
         if self.fields.len() < FIELD_CAP {
             self.fields.push((name.to_owned(), value.chars().take(VALUE_CAP).collect()));
-        } else if self.fields.len() == FIELD_CAP && self.problems.len() < 6 {
+        } else if !self.is_cut {
+            self.is_cut = true;
             self.problems.push(format!("only the first {FIELD_CAP} header fields were read"));
         }
     }
@@ -357,10 +385,10 @@ fn dechunk(text: &str) -> Option<String> {
 }
 
 /// Reads text without curl's marks.
-fn plain(text: &str) -> Vec<Parsed> {
+fn plain(text: &str) -> Found {
     let mut request = RequestFacts::default();
     let mut rest = text;
-    let mut found = Vec::new();
+    let mut found = Found::default();
     let mut in_request = false;
     // What stands before the first status line: a shell prompt with the command, or the request.
     let mut head = loop {
@@ -396,7 +424,7 @@ fn plain(text: &str) -> Vec<Parsed> {
                 }
             }
         };
-        if !has_body || found.len() >= RESPONSE_CAP {
+        if !has_body {
             found.push(head.finish(None, &request));
             return found;
         }
@@ -528,16 +556,13 @@ struct Verbose<'a> {
     in_head: bool,
     last_marked: &'a str,
     body: String,
-    found: Vec<Parsed>,
+    found: Found,
 }
 
 impl<'a> Verbose<'a> {
-    fn read(text: &'a str) -> Vec<Parsed> {
+    fn read(text: &'a str) -> Found {
         let mut this = Self::default();
         for line in text.split_inclusive('\n') {
-            if this.found.len() >= RESPONSE_CAP {
-                break;
-            }
             this.line(line);
         }
         this.flush();
@@ -729,6 +754,31 @@ mod tests {
         assert_eq!(parsed.response.body.as_deref(), Some("slow down"));
         assert!(parsed.problems.iter().any(|p| p.contains("200, 100, 302")), "{parsed:?}");
         assert_eq!(parse_all(text).len(), 4);
+    }
+
+    #[test]
+    fn of_a_long_chain_the_last_response_is_read_and_said() {
+        let hop = "HTTP/1.1 302 Found\r\nContent-Length: 0\r\n\r\n";
+        let text = format!("{}HTTP/1.1 429 X\r\nRetry-After: 5\r\n\r\n", hop.repeat(300));
+        let verbose = text.lines().map(|line| format!("< {line}\n")).collect::<String>();
+        for text in [text, verbose] {
+            let all = parse_all(&text);
+            assert_eq!(all.len(), 64);
+            let parsed = parse(&text).unwrap();
+            assert_eq!(parsed.response.status, Some(429));
+            assert!(
+                parsed.problems.iter().any(|p| p.contains("the first 237 of 301")),
+                "{parsed:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn fields_beyond_the_cap_are_said_once() {
+        let text = format!("HTTP/1.1 429 X\r\n{}\r\n", "X-A: 1\r\n".repeat(600));
+        let parsed = parse(&text).unwrap();
+        let said = parsed.problems.iter().filter(|p| p.contains("header fields")).count();
+        assert_eq!((said, parsed.response.headers.iter().count()), (1, 512));
     }
 
     #[test]

@@ -38,9 +38,11 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if url {
         sheet.add(Claim::on_path(&LA_2, WHO, format!("host: {}", facts.host())));
         let message = facts.json_value("Message").or_else(|| facts.json_value("message"));
-        if facts.status == 429 && message.is_some_and(|m| m.starts_with("Rate Exceeded")) {
-            let seen = "the function URL's own message: Rate Exceeded";
-            let typed = facts.is("x-amzn-errortype", "TooManyRequestsException");
+        // A function can't write the error type: its header fields of that name are renamed.
+        let typed = facts.is("x-amzn-errortype", "TooManyRequestsException");
+        let says_so = message.is_some_and(|m| m.starts_with("Rate Exceeded"));
+        if facts.status == 429 && reason.is_none() && (says_so || typed) {
+            let seen = "the function URL's own refusal: Rate Exceeded";
             let weight = if typed { Weight::Strong } else { Weight::Medium };
             sheet.add(
                 Claim::at(&LA_2, WHO, weight, seen)

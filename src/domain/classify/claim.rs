@@ -195,6 +195,8 @@ pub(crate) struct Sheet {
     pub(crate) claims: Vec<Claim>,
     /// Contradictions that a signature noticed, in words.
     pub(crate) conflicts: Vec<String>,
+    /// What shows that no limit refused the attempt, whatever the status says.
+    pub(crate) not_a_limit: Option<Evidence>,
 }
 
 impl Sheet {

@@ -71,11 +71,13 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     }
 }
 
-/// Whether the last cache node spent less than a millisecond: for a miss `VE` holds the time that
+/// Whether one cache node alone was asked and spent less than a millisecond: for a miss `VE` holds the time that
 /// the answer of the origin took, so with `VE0` none was asked.
 fn took_no_time(facts: &Facts<'_>) -> bool {
-    facts
-        .get("x-timer")
-        .and_then(|timer| timer.rsplit(',').next())
-        .is_some_and(|last| last.trim().eq_ignore_ascii_case("VE0"))
+    // With several nodes the field tells of one of them.
+    !facts.get("x-cache").is_some_and(|cache| cache.contains(','))
+        && facts
+            .get("x-timer")
+            .and_then(|timer| timer.rsplit(',').next())
+            .is_some_and(|last| last.trim().eq_ignore_ascii_case("VE0"))
 }

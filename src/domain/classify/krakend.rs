@@ -27,7 +27,13 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     } else if matches!(facts.status, 429 | 503) && facts.body_is_empty() {
         // The router refuses before any backend is asked, with an empty body.
         let seen = "an empty body, as the router's limiter has it";
-        sheet.add(rate(Claim::at(&KD_1, WHO, Weight::Strong, seen)).reached(Tri::No));
+        let claim = Claim::at(&KD_1, WHO, Weight::Strong, seen).reached(Tri::No);
+        // 503 is the endpoint's own limit, but a router without room answers so too.
+        sheet.add(if facts.status == 429 {
+            rate(claim)
+        } else {
+            claim.limit(LimitType::Rate, 0.7)
+        });
     } else if facts.status == 500 && facts.body_is_empty() {
         let seen = "500 with an empty body: any backend error is turned into it";
         sheet.add(Claim::at(&KD_1, WHO, Weight::Medium, seen).reached(Tri::Unknown));

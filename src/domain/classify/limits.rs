@@ -17,10 +17,28 @@ static LT_2: Rule = Rule::new("LT-2", PROBLEM_TYPES);
 static LT_3: Rule = Rule::new("LT-3", RFC_6585);
 static LT_5: Rule = Rule::new("LT-5", RFC_6585);
 static LT_4: Rule = Rule::new("LT-4", RFC_6585);
+static LT_6: Rule = Rule::new("LT-6", "https://developers.strava.com/docs/rate-limits/");
+static LT_7: Rule =
+    Rule::new("LT-7", "https://developer.okta.com/docs/reference/rl-best-practices/");
+static LT_8: Rule =
+    Rule::new("LT-8", "https://kubernetes.io/docs/concepts/cluster-administration/flow-control/");
+static LT_9: Rule =
+    Rule::new("LT-9", "https://developer.hashicorp.com/vault/api-docs/system/health");
+
+/// Rules that saw the window or the wait itself: a code that only says "rate limit" names the
+/// mechanism, so between the two the window decides (gateways.md 3.6).
+const WINDOW_RULES: [&str; 5] = ["LT-2", "LT-4", "LT-6", "WO-6", "WO-9"];
+/// Rules that read a word whoever wrote it.
+const WORD_RULES: [&str; 3] = ["LT-1", "WO-1", "WO-2"];
+/// No more than this where window and code disagree.
+const DISPUTED_CAP: f64 = 0.75;
 
 /// Kinds of limit that a response tells by codes, windows or words that no single product owns.
-pub(crate) static SIGNATURE: Signature =
-    Signature { id: "limit-words", rules: &[&LT_1, &LT_2, &LT_3, &LT_4, &LT_5], look };
+pub(crate) static SIGNATURE: Signature = Signature {
+    id: "limit-words",
+    rules: &[&LT_1, &LT_2, &LT_3, &LT_4, &LT_5, &LT_6, &LT_7, &LT_8, &LT_9],
+    look,
+};
 
 /// The kind of limit of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,6 +70,9 @@ const ORDER: [LimitType; 6] = [
 /// Decides among what was claimed. Claims of a product that did not answer count only as what
 /// was stored (for a replay) or relayed from further in.
 pub(crate) fn decide(status: u16, sheet: &Sheet, answer: &Answer) -> Limit {
+    if sheet.not_a_limit.is_some() {
+        return NO_LIMIT;
+    }
     let limit = decide_kind(status, sheet, answer);
     // A code that anybody may write is no surer than who wrote it.
     let told = sheet
@@ -64,6 +85,15 @@ pub(crate) fn decide(status: u16, sheet: &Sheet, answer: &Answer) -> Limit {
 
 /// No kind of limit is surer than this where only shared words tell it and who answered is open.
 const UNSIGNED_CAP: f64 = 0.79;
+
+/// Nothing was limited, whatever the status says.
+const NO_LIMIT: Limit = Limit {
+    kind: LimitType::Unknown,
+    chance: 0.0,
+    unit: LimitUnit::Unknown,
+    cached_of: None,
+    refused: false,
+};
 
 fn decide_kind(status: u16, sheet: &Sheet, answer: &Answer) -> Limit {
     let counts = |claim: &&Claim| {
@@ -85,6 +115,7 @@ fn decide_kind(status: u16, sheet: &Sheet, answer: &Answer) -> Limit {
                 _ => Some(l),
             }
         });
+    let best = by_window(sheet, best);
     let unit_of = |kind: LimitType, unit: LimitUnit| match (kind, unit) {
         (LimitType::Concurrency, LimitUnit::Unknown) => LimitUnit::Concurrency,
         _ => unit,
@@ -126,6 +157,37 @@ fn decide_kind(status: u16, sheet: &Sheet, answer: &Answer) -> Limit {
             cached_of: None,
             refused: is_limit_status(status),
         },
+    }
+}
+
+/// Where a window was seen, it settles whether a refusal is a rate's or an allowance's.
+fn by_window(sheet: &Sheet, best: Option<LimitHint>) -> Option<LimitHint> {
+    let best = best?;
+    let other = match best.kind {
+        LimitType::Rate => LimitType::Quota,
+        LimitType::Quota => LimitType::Rate,
+        _ => return Some(best),
+    };
+    let seen = sheet
+        .claims
+        .iter()
+        .filter(|c| WINDOW_RULES.contains(&c.rule.id))
+        .filter_map(|c| c.limit)
+        .filter(|l| l.kind == other && l.chance >= DISPUTED_CAP)
+        .max_by(|a, b| a.chance.total_cmp(&b.chance));
+    // A code of a product that says "quota" knows its own window; a mere word does not.
+    let is_word = best.kind == LimitType::Rate
+        || sheet
+            .claims
+            .iter()
+            .filter(|c| c.limit.is_some_and(|l| l.kind == best.kind))
+            .all(|c| WORD_RULES.contains(&c.rule.id));
+    match seen {
+        Some(window) if is_word => {
+            let unit = if window.unit == LimitUnit::Unknown { best.unit } else { window.unit };
+            Some(LimitHint { chance: window.chance.min(DISPUTED_CAP), unit, ..window })
+        }
+        _ => Some(best),
     }
 }
 
@@ -197,6 +259,7 @@ const CODE_PARTS: &[(LimitType, f64, &[&str])] = &[
         &[
             "temporaryreducedcapacity",
             "overload",
+            "rejectedexecution",
             "serverbusy",
             "loadshed",
             "shedding",
@@ -319,9 +382,15 @@ pub(crate) fn kind_of_code(code: &str, strict: bool) -> Option<(LimitType, f64)>
 const DAY_S: u64 = 86_400;
 
 fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
-    if facts.status < 400 && !facts.says("\"errors\"") && facts.response.error_code.is_none() {
+    let is_error = || facts.body.len() < ERROR_BODY && facts.says("\"error");
+    if facts.status < 400
+        && !is_error()
+        && !facts.says("\"errors\"")
+        && facts.response.error_code.is_none()
+    {
         return;
     }
+    documented(facts, sheet);
     codes(facts, sheet);
     windows(facts, sheet);
     if matches!(facts.status, 403 | 429 | 503)
@@ -330,6 +399,70 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     {
         let seen = "a page that asks for proof of being human";
         sheet.add(Claim::of_limit(&LT_5, LimitType::Security, 0.75, seen));
+    }
+}
+
+/// An error object that came with 200 is short.
+const ERROR_BODY: usize = 1000;
+
+/// Forms that single products document for their answers, whoever stands in front of them.
+fn documented(facts: &Facts<'_>, sheet: &mut Sheet) {
+    if facts.status != 429 {
+        return;
+    }
+    usage_pairs(facts, sheet);
+    let is_okta = facts.has("x-okta-request-id")
+        || facts.host_in("okta.com")
+        || facts.host_in("oktapreview.com");
+    if is_okta && facts.is("x-rate-limit-limit", "0") && facts.is("x-rate-limit-remaining", "0") {
+        let seen = "x-rate-limit-limit and -remaining are 0: too many transactions at once";
+        sheet.add(
+            Claim::of_limit(&LT_7, LimitType::Concurrency, 0.95, seen).unit(LimitUnit::Concurrency),
+        );
+    }
+    // Evicting a pod against its disruption budget is refused with 429 as well.
+    if facts.first_with_prefix("x-kubernetes-pf-").is_some()
+        && (facts.body.is_empty() || facts.says("too many requests, please try again later"))
+    {
+        let seen = "x-kubernetes-pf-*: no seat was free for this priority level";
+        sheet.add(
+            Claim::of_limit(&LT_8, LimitType::Concurrency, 0.9, seen).unit(LimitUnit::Concurrency),
+        );
+    }
+    if is_standby(facts) {
+        sheet.not_a_limit = Some(
+            Claim::of_limit(&LT_9, LimitType::Unknown, 0.0, "a standby node's answer to its check")
+                .evidence(),
+        );
+    }
+}
+
+/// Vault answers its health check with 429 on a node that stands by.
+fn is_standby(facts: &Facts<'_>) -> bool {
+    facts.path().starts_with("/v1/sys/health")
+        && (facts.body.is_empty() || (facts.says("\"standby\"") && facts.says("\"sealed\"")))
+}
+
+/// Two allowances in one field, `200,2000` with their use beside it: the first is that of a quarter
+/// of an hour, the second that of the day.
+fn usage_pairs(facts: &Facts<'_>, sheet: &mut Sheet) {
+    const FIELDS: [(&str, &str); 2] = [
+        ("x-ratelimit-limit", "x-ratelimit-usage"),
+        ("x-readratelimit-limit", "x-readratelimit-usage"),
+    ];
+    let pair = |name: &str| -> Option<(f64, f64)> {
+        let (first, second) = facts.get(name)?.split_once(',')?;
+        Some((first.trim().parse().ok()?, second.trim().parse().ok()?))
+    };
+    for (limit, usage) in FIELDS {
+        let (Some(limits), Some(used)) = (pair(limit), pair(usage)) else { continue };
+        let kind = match (used.0 >= limits.0, used.1 >= limits.1) {
+            (_, true) => LimitType::Quota,
+            (true, false) => LimitType::Rate,
+            _ => continue,
+        };
+        let seen = format!("{} with {}", facts.quote(usage), facts.quote(limit));
+        sheet.add(Claim::of_limit(&LT_6, kind, 0.95, seen).unit(LimitUnit::Requests));
     }
 }
 

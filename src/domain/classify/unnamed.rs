@@ -25,7 +25,10 @@ static UN_6: Rule = Rule::new(
     "UN-6",
     "https://docs.pingidentity.com/pinggateway/2026/reference/ThrottlingFilter.html",
 );
-static UN_7: Rule = Rule::new("UN-7", "https://documentation.gravitee.io/apim");
+static UN_7: Rule = Rule::new(
+    "UN-7",
+    "https://documentation.gravitee.io/apim/configure-and-manage-the-platform/gravitee-gateway/header-ids",
+);
 static UN_8: Rule = Rule::new(
     "UN-8",
     "https://www.ibm.com/docs/en/api-connect/cloud/12.1.1_reserved_instance?topic=policies-rate-limit-info",
@@ -36,19 +39,21 @@ static UN_9: Rule = Rule::new(
 );
 static UN_10: Rule = Rule::new(
     "UN-10",
-    "https://api-umbrella.readthedocs.io/en/latest/admin/api-backends/rate-limits.html",
+    "https://api-umbrella.readthedocs.io/en/latest/api-consumer/rate-limits.html",
 );
 static UN_11: Rule = Rule::new(
     "UN-11",
-    "https://docs.netlify.com/manage/accounts-and-billing/billing/billing-for-credit-based-plans/how-credits-work/",
+    "https://docs.netlify.com/manage/accounts-and-billing/billing/resume-paused-projects",
 );
 static UN_12: Rule = Rule::new("UN-12", "https://docs.datadome.co/reference/validate-request");
 static UN_13: Rule = Rule::new("UN-13", "EnableSecurity/wafw00f wafw00f/plugins/f5bigipasm.py");
 static UN_14: Rule = Rule::new("UN-14", "EnableSecurity/wafw00f wafw00f/plugins/litespeed.py");
 static UN_15: Rule = Rule::new("UN-15", "EnableSecurity/wafw00f wafw00f/plugins/zscaler.py");
 static UN_16: Rule = Rule::new("UN-16", "EnableSecurity/wafw00f wafw00f/plugins/fortiguard.py");
-static UN_17: Rule =
-    Rule::new("UN-17", "https://www.alibabacloud.com/help/en/slb/application-load-balancer/");
+static UN_17: Rule = Rule::new(
+    "UN-17",
+    "https://www.alibabacloud.com/help/en/slb/application-load-balancer/support/alb-exception-status-code-description",
+);
 static UN_18: Rule = Rule::new("UN-18", "https://docs.cloudlinux.com/cloudlinuxos/limits/");
 
 /// The signature.
@@ -179,7 +184,9 @@ fn edges(facts: &Facts<'_>, sheet: &mut Sheet) {
     if facts.server_is("zscaler") || (facts.body.starts_with('<') && facts.says("by zscaler")) {
         sheet.add(security(own(&UN_15, "Zscaler's page or name")));
     }
-    if facts.has("x-iinfo") || facts.get("x-cdn").is_some_and(is_imperva) {
+    // Its own answers are pages.
+    let page = !facts.is_json();
+    if page && (facts.has("x-iinfo") || facts.get("x-cdn").is_some_and(is_imperva)) {
         sheet.add(passes_by(&UN_1, "x-iinfo or x-cdn of Imperva").group("imperva-mark"));
     }
 }

@@ -68,6 +68,9 @@ fn is_plain_success(facts: &Facts<'_>) -> bool {
         && !TELLING.iter().any(|name| facts.has(name))
         && !facts.has("x-envoy-attempt-count")
         && !facts.has("x-amzn-waf-action")
+        && !(facts.body.len() < 1000
+            && facts.body.starts_with('{')
+            && (facts.says("rate limit") || facts.says("too many requests")))
         // `"error"`, `"errors"`, `"error_message"`: some APIs refuse with 200.
         && !facts.says("\"error")
         && !unnamed::is_block_page(facts)
@@ -184,7 +187,8 @@ fn compose(facts: &Facts<'_>, sheet: &Sheet, reading: &Reading, answer: Answer) 
     let limit = limits::decide(facts.status, sheet, &answer);
     let outcome = walk::certainty(answer.responder, answer.chance);
     let reached = reached_origin(sheet, &answer);
-    let (evidence, against) = sides(sheet, &answer);
+    let (mut evidence, against) = sides(sheet, &answer);
+    evidence.extend(sheet.not_a_limit.clone());
     let open = matches!(outcome, Certainty::Unknown | Certainty::Likely);
     let ask_about = answer.stopped_at.or_else(|| {
         if answer.responder == Responder::Origin {

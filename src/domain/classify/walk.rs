@@ -244,7 +244,7 @@ mod tests {
     static R: Rule = Rule::new("T-1", "https://example.com/");
 
     fn answer(claims: Vec<Claim>) -> (Responder, f64) {
-        let sheet = Sheet { claims, conflicts: Vec::new() };
+        let sheet = Sheet { claims, ..Sheet::default() };
         let answer = walk(&sheet, None, &[]);
         (answer.responder, answer.chance)
     }
@@ -291,7 +291,7 @@ mod tests {
                 Claim::at(&R, Responder::Kong, Weight::Strong, "seen"),
                 Claim::behind(&R, Responder::Kong, Weight::Strong, "seen"),
             ],
-            conflicts: Vec::new(),
+            ..Sheet::default()
         };
         let answer = walk(&sheet, None, &[]);
         assert_eq!((answer.responder, answer.chance), (Responder::Unknown, 0.167));
@@ -323,7 +323,7 @@ mod tests {
     fn behind_every_hop_is_the_origin_and_no_more_than_likely() {
         let relayed = || Claim::behind(&R, Responder::Envoy, Weight::Proof, "log");
         assert_eq!(answer(vec![relayed()]), (Responder::Origin, 0.79));
-        let sheet = Sheet { claims: vec![relayed()], conflicts: Vec::new() };
+        let sheet = Sheet { claims: vec![relayed()], ..Sheet::default() };
         let declared = walk(&sheet, None, &[Responder::Envoy]);
         assert_eq!((declared.responder, declared.chance), (Responder::Origin, 0.995));
     }

@@ -35,7 +35,8 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let is_days = policy
             .split_once(" per ")
             .and_then(|(_, period)| period.split(['.', ' ']).next())
-            .is_some_and(|period| period.ends_with('d'));
+            .and_then(|period| period.strip_suffix('d'))
+            .is_some_and(|count| count.bytes().all(|b| b.is_ascii_digit()));
         let kind = if is_days { LimitType::Quota } else { kind_of_window(policy) };
         sheet.add(
             Claim::at(

@@ -1,6 +1,8 @@
 //! Sentences for people. They are the weakest evidence: a code or a header beats them, and none
 //! of them names who answered.
 
+use std::borrow::Cow;
+
 use crate::domain::classify::LimitType;
 use crate::domain::classify::claim::{Claim, Rule, Sheet, Signature};
 use crate::domain::classify::facts::Facts;
@@ -22,9 +24,11 @@ static WO_7: Rule = Rule::new("WO-7", SECTION);
 static WO_8: Rule =
     Rule::new("WO-8", "https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/");
 
+static WO_9: Rule = Rule::new("WO-9", SECTION);
+
 pub(crate) static SIGNATURE: Signature = Signature {
     id: "wording",
-    rules: &[&WO_1, &WO_2, &WO_3, &WO_4, &WO_5, &WO_6, &WO_7, &WO_8],
+    rules: &[&WO_1, &WO_2, &WO_3, &WO_4, &WO_5, &WO_6, &WO_7, &WO_8, &WO_9],
     look,
 };
 
@@ -156,20 +160,88 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     if facts.body.is_empty() {
         return;
     }
+    let text = prose(facts.lower());
+    let refuses = is_limit_status(facts.status)
+        || may_refuse(facts) && (text.contains("exceed") || text.contains("limit"));
+    if refuses {
+        named_window(&text, sheet);
+    }
     if is_limit_status(facts.status) {
         for (kind, phrases) in PHRASES {
-            if let Some(phrase) = phrases.iter().find(|phrase| facts.says(phrase)) {
+            if let Some(phrase) = phrases.iter().find(|phrase| text.contains(**phrase)) {
                 let seen = format!("the body says {phrase:?}");
                 sheet.add(Claim::of_limit(&WO_1, *kind, CHANCE, seen));
                 return;
             }
         }
     } else if may_refuse(facts)
-        && let Some(phrase) = SURE.iter().find(|phrase| facts.says(phrase))
+        && let Some(phrase) = SURE.iter().find(|phrase| text.contains(**phrase))
     {
         let kind = if phrase.contains("quota") { LimitType::Quota } else { LimitType::Rate };
         sheet.add(Claim::of_limit(&WO_2, kind, 0.6, format!("the body says {phrase:?}")));
     }
+}
+
+/// The text without addresses of pages: what an address is called says nothing of the limit.
+fn prose(lower: &str) -> Cow<'_, str> {
+    if !lower.contains("://") && !lower.contains("www.") {
+        return Cow::Borrowed(lower);
+    }
+    let mut kept = String::with_capacity(lower.len());
+    for word in lower.split_inclusive([' ', '\n', '\t', '"', '\'', '<', '>', '(', ')']) {
+        if !word.contains("://") && !word.starts_with("www.") {
+            kept.push_str(word);
+        }
+    }
+    Cow::Owned(kept)
+}
+
+/// How long a window is that a sentence names: `per second`, `25/minute`, `per 10 seconds`, `daily
+/// limit`. True for each side that is named: below a day, a day or more.
+fn windows_named(text: &str) -> (bool, bool) {
+    let trim = |word: &'_ str| -> String {
+        word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
+    };
+    let (mut short, mut long) = (false, false);
+    let mut note = |unit: &str| {
+        let unit = unit.strip_suffix('s').unwrap_or(unit);
+        short |= matches!(unit, "second" | "sec" | "minute" | "min" | "hour" | "hr");
+        long |= matches!(unit, "day" | "week" | "month" | "year");
+    };
+    let mut words = text.split([' ', '\n', '\t', '"', '_', '-']).map(trim).peekable();
+    while let Some(word) = words.next() {
+        if word == "per" {
+            let is_number = |w: &String| w.bytes().all(|b| b.is_ascii_digit());
+            let number = words.next_if(|w| is_number(w));
+            if let Some(unit) = words.peek().filter(|_| number.as_deref() != Some("")) {
+                note(unit);
+            }
+        } else if let Some((count, unit)) = word.split_once('/') {
+            if count.ends_with(|c: char| c.is_ascii_digit()) || count.starts_with("request") {
+                note(unit);
+            }
+        } else if matches!(word.as_str(), "daily" | "weekly" | "monthly" | "hourly") {
+            let of_limit = words.peek().is_some_and(|next| {
+                ["limit", "quota", "request", "api", "usage", "allowance", "cap", "call", "rate"]
+                    .iter()
+                    .any(|of| next.starts_with(of))
+            });
+            if of_limit {
+                note(if word == "hourly" { "hour" } else { "day" });
+            }
+        }
+    }
+    (short, long)
+}
+
+/// A sentence that names the window of the limit, and one kind of window only.
+fn named_window(text: &str, sheet: &mut Sheet) {
+    let (kind, seen) = match windows_named(text) {
+        (true, false) => (LimitType::Rate, "the body names a window below a day"),
+        (false, true) => (LimitType::Quota, "the body names a window of a day or more"),
+        _ => return,
+    };
+    sheet.add(Claim::of_limit(&WO_9, kind, 0.78, seen));
 }
 
 /// Two hours: longer than any window of an hour, however it is measured.
@@ -177,11 +249,7 @@ const FAR_MS: i64 = 2 * HOUR_MS;
 
 /// A spent allowance that is renewed only in hours or days, where no shorter wait is asked for.
 fn far_reset(facts: &Facts<'_>, sheet: &mut Sheet) {
-    let may_have_reset = facts
-        .response
-        .headers
-        .iter()
-        .any(|(name, _)| name.contains("reset") && name.contains("limit"));
+    let may_have_reset = facts.response.headers.iter().any(|(name, _)| is_far_field(name));
     if !may_have_reset || facts.has("retry-after") {
         return;
     }
@@ -192,11 +260,32 @@ fn far_reset(facts: &Facts<'_>, sheet: &mut Sheet) {
             && field.unit != FieldUnit::Unknown
             && field.reset_in.is_some_and(|wait| wait.0 > FAR_MS && wait.0 < 400 * DAY_MS)
     });
+    let wait = fields.iter().find(|field| {
+        field.kind == FieldKind::Wait
+            && field.reset_in.is_some_and(|wait| wait.0 > HOUR_MS && wait.0 < 400 * DAY_MS)
+    });
+    let named_in_seconds = || {
+        let name = "x-rate-limit-retry-after-seconds";
+        let seconds = facts.get(name)?.trim().parse::<i64>().ok()?;
+        let is_far = seconds > HOUR_MS / 1000 && seconds < 400 * DAY_MS / 1000;
+        is_far.then(|| facts.quote(name))
+    };
+    let wait = wait.map(|field| format!("{}: {}", field.header, field.raw));
+    if let Some(field) = wait.or_else(named_in_seconds) {
+        let seen = format!("{field} asks to wait for hours");
+        sheet.add(Claim::of_limit(&WO_6, LimitType::Quota, 0.78, seen));
+        return;
+    }
     let is_spent = fields.iter().any(|f| f.kind == FieldKind::Remaining && f.value == Some(0.0));
     if let Some(field) = far.filter(|_| is_spent) {
         let seen = format!("{}: {} lies hours ahead", field.header, field.raw);
         sheet.add(Claim::of_limit(&WO_6, LimitType::Quota, 0.75, seen));
     }
+}
+
+/// Whether a limiter's field tells when the allowance is renewed or how long to wait.
+fn is_far_field(name: &str) -> bool {
+    name.contains("limit") && (name.contains("reset") || name.contains("retry"))
 }
 
 /// Fields of a body that name the window or the wait.
@@ -259,9 +348,11 @@ fn may_refuse(facts: &Facts<'_>) -> bool {
         500 => facts.body.starts_with('<') && facts.says("fault"),
         200 => {
             facts.body.len() < 1000
-                && facts
-                    .json()
-                    .any(|f| matches!(f.key, "error" | "errors" | "error_msg" | "error_message"))
+                && facts.json().any(|f| {
+                    matches!(f.key, "error" | "errors" | "error_msg" | "error_message")
+                        || matches!((f.key, f.value), ("status", "0") | ("message", "NOTOK"))
+                        || matches!((f.key, f.value), ("success" | "ok", "false"))
+                })
         }
         _ => false,
     }
@@ -269,7 +360,8 @@ fn may_refuse(facts: &Facts<'_>) -> bool {
 
 /// The number 429 inside an error object, under another status.
 fn status_in_body(facts: &Facts<'_>, sheet: &mut Sheet) {
-    if !facts.is_json() || !facts.says("429") {
+    // A gateway that got no usable answer may quote the one it got.
+    if matches!(facts.status, 502 | 504) || !facts.is_json() || !facts.says("429") {
         return;
     }
     let field = facts.json().take(24).find(|field| {

@@ -121,7 +121,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         .group("microsoft-code")
         .provider(owner.map_or("microsoft", |api| api.name));
         // Outlook tells its limit on requests in flight by the sentence alone.
-        if facts.says("mailboxconcurrency limit") {
+        if code.word == "ServerBusy" && facts.says("over the account limit") {
+            // Storage tells an account's limit from its own overload by the message alone.
+            claim = claim.limit(LimitType::Rate, 0.95).unit(LimitUnit::Unknown);
+        } else if facts.says("mailboxconcurrency limit") {
             claim = claim.limit(LimitType::Concurrency, 0.9).unit(LimitUnit::Concurrency);
         } else if is_sure {
             claim = claim.limit(code.kind, 0.9).unit(code.unit);
