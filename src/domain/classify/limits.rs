@@ -27,7 +27,7 @@ static LT_9: Rule =
 
 /// Rules that saw the window or the wait itself: a code that only says "rate limit" names the
 /// mechanism, so between the two the window decides (gateways.md 3.6).
-const WINDOW_RULES: [&str; 5] = ["LT-2", "LT-4", "LT-6", "WO-6", "WO-9"];
+const WINDOW_RULES: [&str; 6] = ["LT-2", "LT-4", "LT-6", "WO-5", "WO-6", "WO-9"];
 /// Rules that read a word whoever wrote it.
 const WORD_RULES: [&str; 3] = ["LT-1", "WO-1", "WO-2"];
 /// No more than this where window and code disagree.

@@ -174,13 +174,36 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 return;
             }
         }
-    } else if may_refuse(facts)
-        && let Some(phrase) = SURE.iter().find(|phrase| text.contains(**phrase))
-    {
-        let kind = if phrase.contains("quota") { LimitType::Quota } else { LimitType::Rate };
+    } else if may_refuse(facts) {
+        clear_sentence(facts, &text, sheet);
+    }
+}
+
+/// A sentence that says of a status which carries other refusals as well that this is a limit.
+fn clear_sentence(facts: &Facts<'_>, text: &str, sheet: &mut Sheet) {
+    let find = |phrases: &[&'static str]| phrases.iter().copied().find(|p| text.contains(p));
+    let by_status = || match facts.status {
+        403 => find(BLOCKED).map(|phrase| (LimitType::Security, phrase)),
+        503 if facts.is_json() => find(&["throttled"]).map(|phrase| (LimitType::Rate, phrase)),
+        _ => None,
+    };
+    let sure = find(SURE).map(|phrase| {
+        let is_quota = phrase.contains("quota");
+        (if is_quota { LimitType::Quota } else { LimitType::Rate }, phrase)
+    });
+    if let Some((kind, phrase)) = sure.or_else(by_status) {
         sheet.add(Claim::of_limit(&WO_2, kind, 0.6, format!("the body says {phrase:?}")));
     }
 }
+
+/// Sentences of pages that a bot rule or a ban sends with 403.
+const BLOCKED: &[&str] = &[
+    "you have been blocked",
+    "request has been blocked",
+    "address has been blocked",
+    "been banned",
+    "temporarily banned",
+];
 
 /// The text without addresses of pages: what an address is called says nothing of the limit.
 fn prose(lower: &str) -> Cow<'_, str> {
@@ -285,7 +308,8 @@ fn far_reset(facts: &Facts<'_>, sheet: &mut Sheet) {
 
 /// Whether a limiter's field tells when the allowance is renewed or how long to wait.
 fn is_far_field(name: &str) -> bool {
-    name.contains("limit") && (name.contains("reset") || name.contains("retry"))
+    name == "ratelimit"
+        || name.contains("limit") && (name.contains("reset") || name.contains("retry"))
 }
 
 /// Fields of a body that name the window or the wait.
@@ -319,7 +343,7 @@ fn window_in_body(facts: &Facts<'_>, sheet: &mut Sheet) {
             let wait = field.value.parse::<f64>().unwrap_or_default();
             if (7200.0..2_700_000.0).contains(&wait) && !facts.has("retry-after") {
                 let seen = format!("the body says {key}: {}", field.value);
-                sheet.add(Claim::of_limit(&WO_5, LimitType::Quota, 0.7, seen));
+                sheet.add(Claim::of_limit(&WO_5, LimitType::Quota, 0.76, seen));
             }
         }
     }

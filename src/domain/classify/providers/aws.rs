@@ -84,6 +84,8 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             // Outside API Gateway this is a cap on stored things as often as one on calls.
             ("LimitExceededException", 429) => claim.limit(LimitType::Rate, 0.7),
             ("LimitExceededException", _) => claim,
+            // A throttled function answers with it as well, for a limit on calls at once.
+            ("TooManyRequestsException", _) if !is_service => claim.limit(code.kind, 0.75),
             ("ServiceUnavailableException", _) => claim.limit(code.kind, 0.7),
             ("ProvisionedThroughputExceededException", _) => {
                 claim.limit(code.kind, 0.95).unit(LimitUnit::Cost)
