@@ -22,8 +22,16 @@ struct Gateway {
 }
 
 impl Drop for Gateway {
+    /// Asks it to end, so that it ends its own workers too, and insists after five seconds.
     fn drop(&mut self) {
-        // Ended processes can't be killed twice; nothing else can go wrong with an own child.
+        let id = self.child.id().to_string();
+        drop(Command::new("kill").args(["-s", "TERM", &id]).status());
+        for _ in 0..100 {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
         drop(self.child.kill());
         drop(self.child.wait());
     }
