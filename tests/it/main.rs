@@ -13,6 +13,7 @@ mod layering;
 mod million;
 mod pages;
 mod parsers;
+mod readme;
 mod secrets;
 mod signatures;
 mod store_contract;
