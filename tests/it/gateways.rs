@@ -18,7 +18,7 @@ use retrylens::ingest::response;
 struct Gateway {
     child: Child,
     port: u16,
-    _dir: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Drop for Gateway {
@@ -41,8 +41,25 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-/// Writes `config` (with `{port}`, `{dir}` and `{next}` filled in) and starts `command` on it.
+/// Starts a gateway on a free port; on another one where somebody else took it meanwhile.
 fn start(config: &str, next: u16, command: impl Fn(&Path, &Path, u16) -> Command) -> Gateway {
+    let mut problem = String::new();
+    for _ in 0..3 {
+        match try_start(config, next, &command) {
+            Ok(gateway) => return gateway,
+            Err(output) => problem = output,
+        }
+    }
+    panic!("the gateway does not start: {problem}")
+}
+
+/// Writes `config` (with `{port}`, `{dir}` and `{next}` filled in), starts `command` on it and
+/// waits until it listens. What it printed, where it ended instead.
+fn try_start(
+    config: &str,
+    next: u16,
+    command: impl Fn(&Path, &Path, u16) -> Command,
+) -> Result<Gateway, String> {
     let dir = tempfile::Builder::new().prefix("retrylens-gateway-").tempdir().unwrap();
     let port = free_port();
     let text = config
@@ -52,26 +69,25 @@ fn start(config: &str, next: u16, command: impl Fn(&Path, &Path, u16) -> Command
     let file = dir.path().join("gateway.conf");
     std::fs::write(&file, text).unwrap();
     let log = std::fs::File::create(dir.path().join("output.log")).unwrap();
-    let mut child = command(dir.path(), &file, port)
+    let child = command(dir.path(), &file, port)
         .stdin(Stdio::null())
         .stdout(log.try_clone().unwrap())
         .stderr(log)
         .spawn()
-        .unwrap_or_else(|error| {
-            panic!("{error}: is the gateway installed? `make packages` installs it")
-        });
-    for _ in 0..200 {
-        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
-            return Gateway { child, port, _dir: dir };
+        .unwrap_or_else(|error| panic!("{error}: `make packages` installs the gateways"));
+    let mut gateway = Gateway { child, port, dir };
+    // Varnish compiles its configuration first, which takes its time on a busy machine.
+    for _ in 0..1200 {
+        if let Some(status) = gateway.child.try_wait().unwrap() {
+            let output = std::fs::read_to_string(gateway.dir.path().join("output.log")).unwrap();
+            return Err(format!("ended with {status}: {output}"));
         }
-        if let Some(status) = child.try_wait().unwrap() {
-            let output = std::fs::read_to_string(dir.path().join("output.log")).unwrap();
-            panic!("the gateway ended with {status}: {output}");
+        if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+            return Ok(gateway);
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    drop(child.kill());
-    panic!("the gateway did not listen within 10 s");
+    Err("did not listen within a minute".to_owned())
 }
 
 const NGINX: &str = "
