@@ -212,7 +212,7 @@ impl Teller {
         let mut arrivals = Vec::new();
         for batch in 0..7 {
             let start = self.minute(BATCHES_FROM) + batch * 170_000 + 23_400;
-            arrivals.extend((0..110).map(|n| start + n * 180 + self.random.between(0, 180)));
+            arrivals.extend((0..106).map(|n| start + n * 180 + self.random.between(0, 180)));
         }
         let end = self.minute(CHANGE_MINUTE);
         let mut rule = FixedWindow::new(50, false);
