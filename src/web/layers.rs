@@ -91,9 +91,8 @@ async fn answer_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.extend(ANSWER_HEADERS);
-    // What changes with the next event is asked for anew each time, unless its handler knows
-    // better.
-    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+    // What was sent here, or pasted, stays in no cache, unless its handler knows better (assets).
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
 }
 

@@ -537,3 +537,46 @@ async fn what_is_not_there_leads_onward() {
         check(&answer, address);
     }
 }
+
+#[tokio::test]
+async fn secrets_of_a_pasted_text_or_a_har_are_not_shown_again() {
+    let app = TestApp::start().await;
+    let raw = "> GET /v1 HTTP/1.1\n> Authorization: Bearer secret-one\n> cookie: sid=secret-two\n>\n\
+               < HTTP/1.1 429 Too Many Requests\n< server: nginx\n< set-cookie: sid=secret-three\n<\n";
+    let har = json!({"log": {"entries": [{
+        "request": {"method": "GET", "url": "https://api.example.com/b?token=secret-four", "headers": [
+            {"name": "authorization", "value": "Basic secret-five"}, {"name": "cookie", "value": "sid=secret-six"}]},
+        "response": {"status": 429, "headers": [{"name": "set-cookie", "value": "sid=secret-seven"}]}}]}})
+    .to_string();
+    for (pasted, cut) in [(raw, false), (&har, false), (&har, true)] {
+        let pasted = if cut { &pasted[..pasted.len() - 4] } else { pasted };
+        let body = format!(
+            "--x\r\ncontent-disposition: form-data; name=\"raw\"\r\n\r\n{pasted}\r\n--x--\r\n"
+        );
+        let answer = app.post_text("/classify", "multipart/form-data; boundary=x", body).await;
+        check(&answer, "/classify");
+        assert!(!answer.text.contains("secret-"), "{}", answer.text);
+        assert_eq!(answer.header("cache-control"), "no-store");
+    }
+}
+
+#[tokio::test]
+async fn pages_that_show_data_are_kept_in_no_cache() {
+    let app = TestApp::start().await;
+    app.store(&incident(2)).await;
+    for address in [
+        "/",
+        "/events",
+        "/events/e-0-1",
+        "/services",
+        "/services/checkout",
+        "/lookup",
+        "/send",
+        "/classify",
+        "/api/v1/events",
+        "/triage?service=checkout&upstream=api.example.com",
+    ] {
+        let answer = app.visit(address).await;
+        assert_eq!(answer.header("cache-control"), "no-store", "{address}");
+    }
+}

@@ -1,9 +1,12 @@
 //! `/classify`: paste one response, or upload a HAR file, and read who returned it. Nothing of it
 //! is stored.
 
+mod echo;
+
 use super::model::Shell;
 use super::verdict::VerdictView;
 use super::{address::filled, render, words};
+use crate::domain::redact;
 use crate::domain::response::Response;
 use crate::export::verdict::Answer;
 use crate::ingest::case::{self, Case};
@@ -20,8 +23,6 @@ use std::fmt::Write as _;
 
 /// How many exchanges of a HAR file a page shows.
 const MAX_SHOWN: usize = 200;
-/// Longest text that the form shows again, in characters.
-const MAX_ECHO: usize = 64 * 1024;
 
 /// What was pasted or uploaded, with what the sender said beside it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -227,17 +228,13 @@ impl ClassifyPage {
     /// The form with what came of it.
     pub fn new(input: &Input) -> Self {
         let mut page = Self {
-            text: if input.text.chars().nth(MAX_ECHO).is_some() {
-                String::new()
-            } else {
-                input.text.clone()
-            },
-            provider: input.provider.clone().unwrap_or_default(),
-            url: input.url.clone().unwrap_or_default(),
+            text: echo::shown_again(&input.text),
+            provider: redact::text(input.provider.as_deref().unwrap_or_default()).text,
+            url: redact::text(input.url.as_deref().unwrap_or_default()).text,
             ..Self::empty()
         };
         match input.read() {
-            Err(error) => page.error = Some(error),
+            Err(error) => page.error = Some(redact::owned(error).text),
             Ok(read) => page.show(&read),
         }
         page
