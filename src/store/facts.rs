@@ -91,7 +91,9 @@ impl Store {
         })
     }
 
-    /// Two stretches of equal length around a mark: up to an hour, as far as time has passed.
+    /// Two stretches of equal length around a mark: up to an hour, as far as the view's window
+    /// goes and time has passed. Nothing behind the window counts, so that one address gives the
+    /// same comparison whenever it is asked.
     async fn comparison(
         &self,
         reader: &mut Reader,
@@ -99,7 +101,8 @@ impl Store {
         mark: &Mark,
         now: UnixMillis,
     ) -> Result<Option<Comparison>, StoreError> {
-        let side = now.since(mark.at).0.min(MAX_SIDE_MS);
+        let end = now.min(view.window.to);
+        let side = end.since(mark.at).0.min(MAX_SIDE_MS);
         if side <= 0 {
             return Ok(None);
         }

@@ -171,6 +171,30 @@ async fn a_triage_is_byte_identical_whenever_it_is_asked_for() {
 }
 
 #[tokio::test]
+async fn a_triage_with_a_marked_change_is_byte_identical_whenever_it_is_asked_for() {
+    let app = TestApp::start().await;
+    app.store(&incident(60)).await;
+    let mark = json!({"at": "2026-11-11T11:05:00Z", "title": "SDK retries off"});
+    assert_eq!(app.post("/api/v1/marks", &mark).await.status, StatusCode::CREATED);
+    let query = "service=checkout&from=2026-11-11T11:00:00Z&to=2026-11-11T11:08:00Z";
+    let texts = async || {
+        let mut texts = Vec::new();
+        for form in ["/triage.json", "/triage.md", "/api/v1/triage"] {
+            let answer = app.get(&format!("{form}?{query}")).await;
+            assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+            texts.push(answer.text);
+        }
+        texts
+    };
+    let first = texts().await;
+    assert!(first[1].contains("in windows of 3 min"), "{}", first[1]);
+    for minutes in [1, 30, 600] {
+        app.clock.advance(retrylens::domain::time::Millis(minutes * 60_000));
+        assert_eq!(texts().await, first, "{minutes} minutes later");
+    }
+}
+
+#[tokio::test]
 async fn without_times_a_triage_goes_to_the_hour_of_the_last_limited_attempt() {
     let app = TestApp::start().await;
     app.store(&incident(3)).await;

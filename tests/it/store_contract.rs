@@ -54,6 +54,7 @@ on_both!(
     facts_of_an_empty_store_are_empty,
     facts_join_observations_by_id_and_never_by_time,
     facts_compare_around_the_newest_mark,
+    a_comparison_ends_with_the_window_however_late_it_is_asked_for,
     a_shared_key_names_its_services,
     pairs_without_a_client_are_counted_from_the_outermost_source,
     marks_concern_their_scope,
@@ -674,6 +675,24 @@ async fn facts_compare_around_the_newest_mark(store: Store) {
     assert_eq!((comparison.before.limited, comparison.after.limited), (100, 0));
     assert_eq!((comparison.before_p95_ms, comparison.after_p95_ms), (Some(94), Some(10)));
     assert_eq!((comparison.before_duplicates, comparison.after_duplicates), (5, 0));
+}
+
+async fn a_comparison_ends_with_the_window_however_late_it_is_asked_for(store: Store) {
+    let at = UnixMillis(NOW.0 - 20 * MINUTE_MS);
+    let batch: Vec<NewEvent> = (-60..60)
+        .map(|minute| new(event(&format!("e{minute}"), UnixMillis(at.0 + minute * MINUTE_MS))))
+        .collect();
+    store.insert(&batch, NOW).await.unwrap();
+    let mark = NewMark { at, service: None, upstream: None, title: "lower concurrency".into() };
+    store.add_mark(mark).await.unwrap();
+    let question = view(NOW.0 - HOUR_MS, NOW.0);
+    let first = store.facts(&question, NOW).await.unwrap().comparison.unwrap();
+    assert_eq!((first.before.attempts, first.after.attempts), (20, 20));
+    assert_eq!(first.after_window.to, NOW);
+    for later in [1, MINUTE_MS, 3 * HOUR_MS] {
+        let facts = store.facts(&question, UnixMillis(NOW.0 + later)).await.unwrap();
+        assert_eq!(facts.comparison.as_ref(), Some(&first), "{later} ms later");
+    }
 }
 
 async fn a_shared_key_names_its_services(store: Store) {

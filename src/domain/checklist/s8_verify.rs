@@ -189,8 +189,8 @@ fn side_effects(c: &Comparison, answer: &mut Answer) {
 fn next(verdict: Verdict, c: &Comparison) -> Vec<NextAction> {
     vec![match verdict {
         Verdict::NotEnough => NextAction::text(format!(
-            "Wait until each side has {} and one of them {}, served attempts included; \
-             or mark a change that concerns more traffic.",
+            "Wait until each side has {} and one of them {}, served attempts included, with a \
+             window that ends late enough; or mark a change that concerns more traffic.",
             many(ATTEMPTS_FLOOR, "attempt"),
             many(LIMITED_FLOOR, "refusal")
         )),
