@@ -4,6 +4,7 @@
 
 use super::{Facts, MAX_ROWS};
 use crate::domain::event::{RetryLayer, Vantage};
+use crate::domain::retry_after::{self, Flag};
 use crate::domain::stats::len;
 use crate::domain::stored::{Counts, StoredEvent};
 use crate::domain::time::UnixMillis;
@@ -60,6 +61,8 @@ pub struct Gap<'a> {
     pub real_ms: i64,
     /// For how many alike it stands.
     pub weight: i64,
+    /// The wait that the answer promised, where it can be trusted.
+    promised: Option<i64>,
 }
 
 impl<'a> Analysis<'a> {
@@ -220,12 +223,7 @@ impl<'a> Operation<'a> {
                 let (a, b) = (pair[0].event.attempt, pair[1].event.attempt);
                 a.checked_add(1) == Some(b) || b == 1
             })
-            .map(|pair| Gap {
-                before: pair[0],
-                after: pair[1],
-                real_ms: pair[1].event.occurred_at.since(pair[0].event.answered_at()).0,
-                weight: weight(pair[0]).min(weight(pair[1])),
-            })
+            .map(|pair| Gap::new(pair[0], pair[1]))
             .collect()
     }
 
@@ -287,10 +285,22 @@ const EARLY_MS: i64 = 100;
 /// One second more where the promise was a date, which is cut to seconds.
 const EARLY_DATE_MS: i64 = 1_000;
 
-impl Gap<'_> {
-    /// The wait that the answer promised.
+impl<'a> Gap<'a> {
+    /// The wait between two attempts, the second of which followed the first.
+    pub fn new(before: &'a StoredEvent, after: &'a StoredEvent) -> Self {
+        Self {
+            before,
+            after,
+            real_ms: after.event.occurred_at.since(before.event.answered_at()).0,
+            weight: weight(before).min(weight(after)),
+            promised: promised_ms(before),
+        }
+    }
+
+    /// The wait that the answer promised; none where its value is no believable wait, see
+    /// [`promised_ms`].
     pub const fn promised_ms(&self) -> Option<i64> {
-        self.before.verdict.promised_ms
+        self.promised
     }
 
     /// The wait that the client chose.
@@ -306,10 +316,10 @@ impl Gap<'_> {
         EARLY_MS.max(promised / 50).saturating_add(date)
     }
 
-    /// Whether the next attempt was sent before the promised time. An attempt sent before the
-    /// answer came could not know the promise and is none.
+    /// Whether the next attempt was sent before the promised time. A hedge could not know the
+    /// promise and is none.
     pub fn is_early(&self) -> bool {
-        !self.is_overlapping()
+        !self.is_hedge()
             && self
                 .promised_ms()
                 .is_some_and(|promised| self.real_ms < promised.saturating_sub(self.tolerance_ms()))
@@ -321,9 +331,18 @@ impl Gap<'_> {
         self.promised_ms().is_some_and(|promised| self.real_ms >= promised.saturating_add(date))
     }
 
-    /// Whether the next attempt went out before this one was answered (a hedge).
+    /// Whether the next attempt went out before this one was answered, going by the times sent.
     pub const fn is_overlapping(&self) -> bool {
         self.real_ms < -50
+    }
+
+    /// Whether the next attempt was sent on purpose without waiting for this answer: later than
+    /// this one, before its answer, and without a wait chosen for it. Two attempts with one and
+    /// the same time are a retry at once, or times that are not each attempt's own.
+    pub fn is_hedge(&self) -> bool {
+        self.is_overlapping()
+            && self.after.event.occurred_at > self.before.event.occurred_at
+            && self.chosen_ms().is_none()
     }
 }
 
@@ -342,6 +361,37 @@ fn order(attempt: &StoredEvent) -> (UnixMillis, &str, u32, &str, &str) {
 /// For how many attempts an event stands.
 pub fn weight(attempt: &StoredEvent) -> i64 {
     i64::from(attempt.event.count)
+}
+
+/// Waits from here on are read anew, in seconds: a thousandth of less is no wait that a limiter
+/// asks for.
+const DOUBTED_FROM_S: u64 = 1_000;
+
+/// What makes the value of `Retry-After` no believable wait: a moment since 1970 or milliseconds
+/// where seconds are due, or a number that makes no sense.
+pub fn doubt(s: &StoredEvent) -> Option<Flag> {
+    let raw = super::s5_time::field(s)?.trim();
+    // A date is never doubted, and whatever else is not digits promises nothing.
+    let is_digits = raw.bytes().all(|b| b.is_ascii_digit());
+    if !is_digits || raw.parse::<u64>().is_ok_and(|seconds| seconds < DOUBTED_FROM_S) {
+        return None;
+    }
+    let reading = retry_after::read(&super::s5_time::header_fields(s), Some(s.event.answered_at()));
+    [
+        Flag::EpochS,
+        Flag::EpochMs,
+        Flag::MsSuspect,
+        Flag::CalendarInt,
+        Flag::Implausible,
+        Flag::Overflow,
+    ]
+    .into_iter()
+    .find(|flag| reading.has(*flag))
+}
+
+/// The wait that an answer promised; none where its value is no believable wait.
+pub fn promised_ms(s: &StoredEvent) -> Option<i64> {
+    s.verdict.promised_ms.filter(|_| doubt(s).is_none())
 }
 
 /// Whether an attempt was served: a status below 400 that no limit hides behind.

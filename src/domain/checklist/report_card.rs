@@ -5,7 +5,7 @@
 
 use super::operations::{Analysis, Gap, Operation, Rows, group_by, is_served, is_write};
 use super::s6_behaviour as behaviour;
-use super::words::{count, many, share};
+use super::words::{count, many, proportion, share};
 use super::{Facts, Finding, SHARE_FLOOR, s5_time};
 use crate::domain::classify::LimitType;
 use crate::domain::event::{Outcome, RetryLayer};
@@ -180,9 +180,12 @@ fn grades(looked: Vec<Looked>, titles: &[&str]) -> Vec<Grade> {
 
 /// The twelve, looked at.
 fn mistakes(a: &Analysis<'_>) -> Vec<Grade> {
-    let waits: Vec<&Gap<'_>> = a.gaps.iter().filter(|g| !g.is_overlapping()).collect();
-    let promised: Vec<&Gap<'_>> =
-        waits.iter().copied().filter(|g| g.promised_ms().is_some_and(|ms| ms > 0)).collect();
+    let judged = behaviour::judged_waits(a);
+    let promised: Vec<&Gap<'_>> = a
+        .gaps
+        .iter()
+        .filter(|g| !g.is_hedge() && g.promised_ms().is_some_and(|ms| ms > 0))
+        .collect();
     let long: Vec<&Gap<'_>> = promised
         .iter()
         .copied()
@@ -193,9 +196,10 @@ fn mistakes(a: &Analysis<'_>) -> Vec<Grade> {
     let looked = vec![
         Looked {
             wrong: behaviour::zero_delay(a).or_else(|| behaviour::fixed_delay(a)),
-            right: format!("{} waited, and not the same each time.", many(sum(&waits), "retry")),
-            cases: (Rows::of_gaps(waits.iter().copied()), floor),
-            unseen: "Too few retries with `operation_id` and `attempt` to judge waits by.",
+            right: format!("{} waited, and not the same each time.", many(judged.total, "retry")),
+            cases: (judged, floor),
+            unseen: "Too few retries of one caller with `operation_id` and `attempt` to judge waits \
+                     by.",
         },
         Looked {
             wrong: behaviour::exact_retry_after(a).or_else(|| behaviour::in_waves(a)),
@@ -377,7 +381,7 @@ fn ceilings(a: &Analysis<'_>) -> Looked {
             bounded.push_weighted(operation.last(), operation.weight());
         }
         // Ten attempts are twice what anyone advises; no ceiling is reported for them.
-        if (!has_max && operation.size() >= 10)
+        if (!has_max && operation.size() >= behaviour::LONG_FROM)
             || (!has_deadline && operation.length_ms() > 900_000)
         {
             endless.push_weighted(operation.last(), operation.weight());
@@ -554,7 +558,7 @@ fn honours(a: &Analysis<'_>) -> Looked {
     let promised: Vec<&Gap<'_>> = a
         .gaps
         .iter()
-        .filter(|g| !g.is_overlapping() && g.promised_ms().is_some_and(|ms| ms > 0))
+        .filter(|g| !g.is_hedge() && g.promised_ms().is_some_and(|ms| ms > 0))
         .collect();
     let early: Vec<&Gap<'_>> = promised.iter().copied().filter(|gap| gap.is_early()).collect();
     let dates = promised.iter().filter(|gap| gap.before.verdict.promised_by_date).count();
@@ -593,7 +597,7 @@ fn jitter(a: &Analysis<'_>) -> Looked {
             many(sum(&free), "retry")
         ),
         cases: (Rows::of_gaps(free.iter().copied()), i64::from(enough)),
-        unseen: "Fewer than 10 retries with one number and no promised wait.",
+        unseen: "Fewer than 10 retries of one caller that can be compared and had no promised wait.",
     }
 }
 
@@ -714,7 +718,7 @@ fn budget(a: &Analysis<'_>) -> Looked {
             "{} for {} ({}).",
             many(t.retries, "retry"),
             many(t.requests, "request"),
-            share(t.retries, t.requests)
+            proportion(t.retries, t.requests)
         ),
         cases: (Rows { total: rows.total.max(1), ..rows }, i64::from(enough)),
         unseen: "Too few requests (50) or retries (20) to judge a share.",

@@ -1,7 +1,9 @@
 //! Step 5: waits and windows. Promised, chosen and real wait side by side; whether the client
 //! keeps to the promise and the server to its word; clocks, units, bursts and fixed windows.
 
-use super::operations::{Analysis, Gap, Rows, group_by, tally, weight, whereabouts};
+use super::operations::{
+    Analysis, Gap, Rows, doubt, group_by, promised_ms, tally, weight, whereabouts,
+};
 use super::words::{
     count, many, maybe_span, name, percent, share, share_with_interval, short_hash, span,
     time_of_day, verb,
@@ -34,7 +36,7 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
     }
     let mut answer = Answer::new(Step::Time, AnswerState::Clear, String::new());
     let promised: Vec<&Gap<'_>> =
-        a.gaps.iter().filter(|gap| gap.promised_ms().is_some() && !gap.is_overlapping()).collect();
+        a.gaps.iter().filter(|gap| gap.promised_ms().is_some() && !gap.is_hedge()).collect();
     answer.findings.extend(windows(a));
     answer.findings.extend(unit(&promised));
     answer.findings.extend(misread(a));
@@ -435,6 +437,8 @@ fn resets(a: &Analysis<'_>) -> Option<Finding> {
     let mut candidates: Vec<&StoredEvent> = a
         .limited_attempts()
         .filter(|s| s.verdict.promised_ms.is_some() && !s.event.headers.is_empty())
+        // A moment in place of seconds is told by itself.
+        .filter(|s| !matches!(doubt(s), Some(Flag::EpochS | Flag::EpochMs)))
         .collect();
     let older = candidates.len().saturating_sub(READ_AT_MOST);
     for s in candidates.drain(older..) {
@@ -600,7 +604,7 @@ fn windows(a: &Analysis<'_>) -> Vec<Finding> {
     // Without two refusals there is no end to agree on; most callers are left out here.
     let mut groups = group_by(a.attempts.iter().map(|s| ((s.event.host.as_str(), spender(s)), *s)));
     groups.retain(|(_, attempts)| {
-        attempts.iter().filter(|s| s.verdict.limited && s.verdict.promised_ms.is_some()).count() > 1
+        attempts.iter().filter(|s| s.verdict.limited && promised_ms(s).is_some()).count() > 1
     });
     groups.sort_by_key(|(key, _)| *key);
     let mut found: Vec<(i64, Finding)> = Vec::new();
@@ -610,7 +614,7 @@ fn windows(a: &Analysis<'_>) -> Vec<Finding> {
             .iter()
             .filter(|s| s.verdict.limited)
             .filter_map(|s| {
-                let wait_ms = s.verdict.promised_ms?;
+                let wait_ms = promised_ms(s)?;
                 Some((*s, Refusal { answered_at: s.event.answered_at().0, wait_ms }))
             })
             .collect();
@@ -695,12 +699,15 @@ fn without_duration(a: &Analysis<'_>) -> Option<Finding> {
 fn waits(a: &Analysis<'_>) -> Option<Table> {
     let gaps = || a.gaps.iter().filter(|gap| !gap.is_overlapping());
     let promised =
-        Sorted::new(a.limited_attempts().filter_map(|s| Some((s.verdict.promised_ms?, weight(s)))));
+        Sorted::new(a.limited_attempts().filter_map(|s| Some((promised_ms(s)?, weight(s)))));
     let chosen = Sorted::new(gaps().filter_map(|g| Some((g.chosen_ms()?, g.weight))));
     let real = Sorted::new(gaps().map(|g| (g.real_ms.max(0), g.weight)));
     let after_promise = |of: &dyn Fn(&Gap<'_>) -> Option<i64>| {
         Sorted::new(
-            gaps().filter(|g| g.promised_ms().is_some()).filter_map(|g| Some((of(g)?, g.weight))),
+            a.gaps
+                .iter()
+                .filter(|g| !g.is_hedge() && g.promised_ms().is_some())
+                .filter_map(|g| Some((of(g)?, g.weight))),
         )
     };
     let lines = [

@@ -8,7 +8,7 @@ use super::operations::{
     Analysis, Gap, Operation, Rows, group_by, is_served, is_write, tally, weight, whereabouts,
 };
 use super::words::{
-    count, factor, many, maybe_span, name, quotient, share, share_with_interval, span,
+    count, factor, many, maybe_span, name, proportion, quotient, share, share_with_interval, span,
 };
 use super::{Answer, AnswerState, Finding, NextAction, Step, Table};
 use crate::domain::classify::{LimitType, Tri};
@@ -31,6 +31,8 @@ const BUDGET_FLOOR: (i64, i64) = (50, 20);
 const HABIT_FLOOR: i64 = 5;
 /// Attempts per operation from which sending is called amplified.
 const AMPLIFIED_FROM: f64 = 2.0;
+/// Attempts of one operation from which it alone is a finding: twice what anyone advises.
+pub(super) const LONG_FROM: i64 = 10;
 /// Statuses that a repeat does not change, unless a limit hides behind them.
 const PERMANENT: [u16; 6] = [400, 401, 403, 404, 409, 422];
 
@@ -82,12 +84,7 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
         answer.headline = if a.totals.retries == 0 {
             format!("No retry among {}.", many(a.totals.attempts, "attempt"))
         } else {
-            format!(
-                "{} for {} ({}), and nothing wrong with them.",
-                many(a.totals.retries, "retry"),
-                many(a.totals.requests, "request"),
-                share(a.totals.retries, a.totals.requests)
-            )
+            quiet(a, &mut answer)
         };
     }
     answer.tables.push(volume(a));
@@ -95,6 +92,36 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
         answer.tables.push(table);
     }
     answer
+}
+
+/// The headline where retries were sent and nothing was found wrong with them: it praises only
+/// what could be judged.
+fn quiet(a: &Analysis<'_>, answer: &mut Answer) -> String {
+    let retries = if a.totals.requests > 0 {
+        format!(
+            "{} for {} ({})",
+            many(a.totals.retries, "retry"),
+            many(a.totals.requests, "request"),
+            proportion(a.totals.retries, a.totals.requests)
+        )
+    } else {
+        format!("{}, whose first attempts are not in the window", many(a.totals.retries, "retry"))
+    };
+    let judged = judged_waits(a).total;
+    if judged >= len(jitter::MIN_DELAYS) {
+        return format!("{retries}, and nothing wrong with them.");
+    }
+    if a.totals.retries < len(jitter::MIN_DELAYS) {
+        return format!(
+            "{retries}: too few to judge their waits, and nothing else wrong with them."
+        );
+    }
+    answer.state = AnswerState::NeedsData;
+    answer.next.push(NextAction::text(
+        "Send `operation_id`, `attempt`, `duration_ms` and `computed_delay_ms` of every attempt, or \
+         widen the window: waits are judged from 10 retries of one caller on.",
+    ));
+    format!("{retries}; their waits can't be judged, with too few alike to compare.")
 }
 
 /// What is missing in what was reported.
@@ -417,15 +444,27 @@ pub(super) fn after_quota(a: &Analysis<'_>) -> Option<Finding> {
                 && gap.promised_ms().map_or(gap.real_ms < HOUR_MS, |_| gap.is_early())
         })
         .collect();
+    // What was served shows that the quota was not spent, whatever the refusal said.
+    let (served, hits): (Vec<&Gap<'_>>, Vec<&Gap<'_>>) =
+        hits.into_iter().partition(|gap| is_served(gap.after));
+    let served: i64 = served.iter().map(|gap| gap.weight).sum();
     let rows = Rows::of_gaps(hits.iter().copied());
-    (!rows.is_empty()).then(|| {
-        Finding::new(
-            "retry-after-quota",
+    (rows.total > served).then(|| {
+        let text = if served == 0 {
             format!(
-                "{} while the quota was spent: none can succeed before it is renewed.",
+                "{} while the quota was spent, and none was served: they can't succeed before it is \
+                 renewed.",
                 many(rows.total, "retry")
-            ),
-        )
+            )
+        } else {
+            format!(
+                "{} of {} before the quota's renewal were not served.",
+                count(rows.total),
+                many(rows.total.saturating_add(served), "retry")
+            )
+        };
+        Finding::new("retry-after-quota", text)
+        .number("Served nonetheless", count(served))
         .number("Where", whereabouts(hits.iter().map(|gap| gap.after)))
         .rows(rows)
     })
@@ -475,7 +514,7 @@ fn habits<'a>(a: &'a Analysis<'_>) -> Vec<Habit<'a>> {
     let own = a.gaps.iter().zip(clipped_gaps(a)).filter(|(gap, is_clipped)| {
         !gap.is_overlapping()
             && match gap.promised_ms() {
-                None => true,
+                None | Some(0) => true,
                 // The promise was ignored, so the wait is the client's own; a unit mistaken is not.
                 Some(promised) => gap.is_early() && delay(gap) > promised / 500 && !**is_clipped,
             }
@@ -487,16 +526,51 @@ fn habits<'a>(a: &'a Analysis<'_>) -> Vec<Habit<'a>> {
             for gap in &gaps {
                 numbers.entry(gap.before.event.attempt).or_default().push((delay(gap), 1));
             }
-            let spreads = numbers
-                .into_values()
-                .filter_map(|delays| {
-                    let sorted = Sorted::new(delays);
-                    Some((jitter::judge(&sorted)?, sorted.median()?))
-                })
-                .collect();
-            Habit { gaps, spreads }
+            Habit { spreads: spreads(numbers.into_values().map(Sorted::new).collect()), gaps }
         })
         .collect()
+}
+
+/// The spread and median of the delays of each attempt number. Where no number has enough of them
+/// (few operations, many attempts), all are judged together: either they are the same whatever
+/// the number, or each is set against the median of its own number.
+fn spreads(numbers: Vec<Sorted>) -> Vec<(Spread, i64)> {
+    let each: Vec<(Spread, i64)> =
+        numbers.iter().filter_map(|s| Some((jitter::judge(s)?, s.median()?))).collect();
+    if !each.is_empty() {
+        return each;
+    }
+    let together = Sorted::new(numbers.iter().flat_map(Sorted::iter));
+    if let Some((spread, median)) = jitter::judge(&together).zip(together.median())
+        && matches!(spread, Spread::Zero | Spread::None)
+    {
+        return vec![(spread, median)];
+    }
+    // In thousandths of the median of the number; two alike say nothing about a spread.
+    let comparable: Vec<(&Sorted, i64)> = numbers
+        .iter()
+        .filter(|s| s.len() > 2)
+        .filter_map(|s| Some((s, s.median().filter(|median| *median > 0)?)))
+        .collect();
+    let relative = Sorted::new(comparable.iter().flat_map(|(delays, median)| {
+        delays.iter().map(|(delay, n)| (delay.saturating_mul(1_000) / *median, n))
+    }));
+    let Some(spread) = jitter::judge(&relative) else { return Vec::new() };
+    comparable.into_iter().map(|(_, median)| (spread, median)).collect()
+}
+
+/// The retries whose waits could be judged: those of a habit with a spread, and those that kept
+/// to a promise.
+pub(super) fn judged_waits(a: &Analysis<'_>) -> Rows {
+    let mut rows = Rows::of_gaps(
+        habits(a).iter().filter(|h| !h.spreads.is_empty()).flat_map(|h| h.gaps.iter().copied()),
+    );
+    for gap in a.gaps.iter().filter(|gap| {
+        !gap.is_overlapping() && !gap.is_early() && gap.promised_ms().is_some_and(|ms| ms > 0)
+    }) {
+        rows.push_weighted(gap.after, gap.weight);
+    }
+    rows
 }
 
 impl Habit<'_> {
@@ -754,9 +828,10 @@ fn says_capped(gap: &Gap<'_>) -> bool {
 /// More retries than the budget allows.
 pub(super) fn budget(a: &Analysis<'_>) -> Option<Finding> {
     let t = &a.totals;
-    let is_over = t.requests >= BUDGET_FLOOR.0
-        && t.retries >= BUDGET_FLOOR.1
-        && real(t.retries) > BUDGET * real(t.requests);
+    // So many retries are over the budget of as many requests as are needed to judge it.
+    let has_enough = t.requests >= BUDGET_FLOOR.0 || t.requests > 0 && t.retries >= BUDGET_FLOOR.0;
+    let is_over =
+        has_enough && t.retries >= BUDGET_FLOOR.1 && real(t.retries) > BUDGET * real(t.requests);
     is_over.then(|| {
         Finding::new(
             "retry-budget",
@@ -764,7 +839,7 @@ pub(super) fn budget(a: &Analysis<'_>) -> Option<Finding> {
                 "{} for {}: {}, where the budget is 10 %.",
                 many(t.retries, "retry"),
                 many(t.requests, "request"),
-                share(t.retries, t.requests)
+                proportion(t.retries, t.requests)
             ),
         )
         .number("Where", whereabouts(a.attempts.iter().copied().filter(|s| s.event.attempt > 1)))
@@ -806,23 +881,40 @@ fn outgrown(a: &Analysis<'_>) -> Option<Finding> {
 fn amplified(a: &Analysis<'_>) -> Option<Finding> {
     let t = &a.totals;
     let per_operation = real(t.attempts) / real(t.requests.max(1));
-    (t.requests >= super::SHARE_FLOOR && per_operation >= AMPLIFIED_FROM).then(|| {
-        let sizes = Sorted::new(a.operations.iter().map(|o| (o.size(), o.weight())));
-        Finding::new(
-            "amplification",
-            format!(
+    let is_amplified = t.requests >= super::SHARE_FLOOR && per_operation >= AMPLIFIED_FROM;
+    let mut long = Rows::default();
+    for operation in a.operations.iter().filter(|o| o.size() >= LONG_FROM) {
+        long.push_weighted(operation.last(), operation.weight());
+    }
+    let sizes = Sorted::new(a.operations.iter().map(|o| (o.size(), o.weight())));
+    (is_amplified || !long.is_empty()).then(|| {
+        let mut text = String::new();
+        if is_amplified {
+            text = format!(
                 "Each request is sent {} times on average ({} for {}).",
                 factor(per_operation),
                 many(t.attempts, "attempt"),
                 many(t.requests, "request")
-            ),
-        )
-        .number(
-            "Attempts per operation, p95",
-            sizes.quantile(0.95).map_or_else(|| "no data".to_owned(), count),
-        )
-        .number("Most in one operation", sizes.max().map_or_else(|| "no data".to_owned(), count))
-        .rows(retries(a))
+            );
+        }
+        if !long.is_empty() {
+            let space = if text.is_empty() { "" } else { " " };
+            text = format!(
+                "{text}{space}{} took {LONG_FROM} attempts or more for one intent, up to {}.",
+                many(long.total, "operation"),
+                count(sizes.max().unwrap_or_default())
+            );
+        }
+        Finding::new("amplification", text)
+            .number(
+                "Attempts per operation, p95",
+                sizes.quantile(0.95).map_or_else(|| "no data".to_owned(), count),
+            )
+            .number(
+                "Most in one operation",
+                sizes.max().map_or_else(|| "no data".to_owned(), count),
+            )
+            .rows(retries(a))
     })
 }
 
@@ -1039,7 +1131,7 @@ fn volume(a: &Analysis<'_>) -> Table {
         vec![
             line("Volume", format!("{} (+{} retries)", count(t.requests), count(t.retries))),
             line("Attempts per operation", quotient(t.attempts, t.requests)),
-            line("Retry share (budget 10 %)", share(t.retries, t.requests)),
+            line("Retry share (budget 10 %)", proportion(t.retries, t.requests)),
             line(
                 "Success after retry",
                 share(t.retry_successes.min(t.retried_operations), t.retried_operations),

@@ -68,6 +68,27 @@ fn pairs(
         .collect()
 }
 
+/// `operations` of `attempts` each that all fail, the next sent `wait(number)` after an answer.
+fn storm(operations: i64, attempts: u32, wait: impl Fn(i64, u32) -> i64) -> Vec<StoredEvent> {
+    (0..operations)
+        .flat_map(|i| {
+            let mut sent = i * 1_700;
+            let mut all = Vec::new();
+            for number in 1..=attempts {
+                let s = refused(&format!("m{i}-{number}"), at(sent), CF, RATE, None);
+                let mut s = in_operation(s, &format!("storm{i}"), number, APP);
+                s.verdict.limited = false;
+                s.event.status = Some(503);
+                let ms = wait(i, number);
+                s.event.computed_delay_ms = Some(ms);
+                sent += 40 + ms;
+                all.push(s);
+            }
+            all
+        })
+        .collect()
+}
+
 /// Two attempts without a limit: the first failed.
 fn failed_pairs(
     n: i64,
@@ -411,6 +432,18 @@ fn time_cases() -> Vec<Case> {
             )),
         ),
         case(
+            "a retry at the very time of an attempt that took a while is early",
+            &["early-retries"],
+            &[],
+            facts(pairs(30, Some(10), |_| -40, |_, first, _| first.event.duration_ms = Some(60))),
+        ),
+        case(
+            "retries after a moment since 1970 are not early by years",
+            &["retry-after-epoch"],
+            &["early-retries", "promise-broken", "promise-kept", "wait-unit-suspect"],
+            facts(pairs(30, Some(1_794_391_260), |i| 20_000 + spread(i), |_, _, _| {})),
+        ),
+        case(
             "kept",
             &["promise-kept", "success-after-retry"],
             &["promise-broken", "early-retries", "exact-retry-after"],
@@ -700,8 +733,10 @@ fn behaviour_cases() -> Vec<Case> {
                 6,
                 None,
                 |i| 2_000 + spread(i),
-                |_, first, _| {
+                |_, first, second| {
                     first.verdict.limit_type = LimitType::Quota;
+                    second.verdict.limited = true;
+                    second.event.status = Some(429);
                 },
             )),
         ),
@@ -741,6 +776,41 @@ fn behaviour_cases() -> Vec<Case> {
             &["fixed-delay", "fix-jitter"],
             &["no-jitter", "zero-delay"],
             facts(failed_pairs(20, |i| 1_000 + i % 5, |_, _, _| {})),
+        ),
+        case(
+            "a storm of few operations with one fixed delay",
+            &["fixed-delay", "amplification", "retry-budget", "fix-jitter", "fix-retry-budget"],
+            &["no-jitter"],
+            facts(storm(5, 60, |_, _| 2_000)),
+        ),
+        case(
+            "one operation of 1,500 attempts with one fixed delay",
+            &["fixed-delay", "amplification"],
+            &[],
+            facts(storm(1, 1_500, |_, _| 2_000)),
+        ),
+        case(
+            "few operations that grow their delay alike",
+            &["no-jitter"],
+            &["fixed-delay"],
+            facts(storm(3, 8, |_, number| 100 << number)),
+        ),
+        case(
+            "few operations with jitter",
+            &[],
+            &["fixed-delay", "no-jitter"],
+            facts(storm(4, 8, |i, number| spread(i * 31 + i64::from(number) * 17) + 50)),
+        ),
+        case(
+            "a quota said to be spent that served the retries",
+            &[],
+            &["retry-after-quota"],
+            facts(pairs(
+                30,
+                Some(600),
+                |i| 2_000 + spread(i),
+                |_, first, _| first.verdict.limit_type = LimitType::Quota,
+            )),
         ),
         case(
             "jitter of a tenth",
@@ -1274,4 +1344,44 @@ fn measure_20_000_attempts() {
             start.elapsed().saturating_sub(answered)
         );
     }
+}
+
+/// The headline of a step and the grade of a mistake for the same facts.
+fn head_and_grade(facts: &Facts, step: Step, mistake: usize) -> (Answer, Grade) {
+    let answer = answers(facts).swap_remove(usize::from(step.number()) - 1);
+    (answer, report_card(facts).mistakes.swap_remove(mistake - 1))
+}
+
+#[test]
+fn a_storm_of_few_operations_with_a_fixed_delay_is_never_called_clean() {
+    for (operations, attempts) in [(5, 60), (1, 1_500), (3, 1_000)] {
+        let facts = facts(storm(operations, attempts, |_, _| 2_000));
+        let (answer, grade) = head_and_grade(&facts, Step::Behaviour, 1);
+        assert_eq!(answer.state, AnswerState::Finding, "{operations} × {attempts}");
+        assert!(
+            answer.headline.ends_with("waited the same 2 s every time."),
+            "{}",
+            answer.headline
+        );
+        assert_eq!(grade.mark, GradeMark::Fail, "{}", grade.evidence);
+    }
+}
+
+#[test]
+fn a_share_of_retries_above_the_requests_is_not_capped() {
+    let facts = facts(storm(5, 60, |_, _| 2_000));
+    let (answer, _) = head_and_grade(&facts, Step::Behaviour, 1);
+    let table = answer.tables.iter().find(|t| t.caption == "Retries in numbers").unwrap();
+    let row = table.rows.iter().find(|row| row[0].starts_with("Retry share")).unwrap();
+    assert_eq!(row[1], "5,900 %");
+    let budget = answer.findings.iter().find(|f| f.id == "retry-budget").unwrap();
+    assert!(budget.text.contains("295 retries for 5 requests: 5,900 %"), "{}", budget.text);
+}
+
+#[test]
+fn waits_that_can_not_be_compared_are_neither_clear_nor_passed() {
+    let facts = facts(storm(2, 8, |_, number| 100 << number));
+    let (answer, grade) = head_and_grade(&facts, Step::Behaviour, 1);
+    assert_eq!(answer.state, AnswerState::NeedsData, "{}", answer.headline);
+    assert_eq!(grade.mark, GradeMark::NotSeen, "{}", grade.evidence);
 }

@@ -47,6 +47,11 @@ impl Sorted {
         self.max()
     }
 
+    /// The values with their weights, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (i64, i64)> + '_ {
+        self.values.iter().copied()
+    }
+
     /// The median.
     pub fn median(&self) -> Option<i64> {
         self.quantile(0.5)

@@ -98,13 +98,12 @@ pub struct Operation {
 }
 
 fn wait(before: &StoredEvent, after: &StoredEvent) -> WaitOut {
-    let real_ms = after.event.occurred_at.since(before.event.answered_at()).0;
-    let gap = Gap { before, after, real_ms, weight: 1 };
+    let gap = Gap::new(before, after);
     WaitOut {
         after_attempt: before.event.attempt,
         promised_ms: gap.promised_ms(),
         chosen_ms: gap.chosen_ms(),
-        real_ms,
+        real_ms: gap.real_ms,
         is_early: gap.is_early(),
     }
 }
