@@ -191,7 +191,8 @@ async fn main() {
     timed("pairs, an hour", async || store.pairs(window, TimeBasis::Event).await).await;
     timed("facts, one service and upstream", async || store.facts(&pair, now).await).await;
     timed("facts, everything", async || store.facts(&all, now).await).await;
-    let filter = RowFilter { view: pair, limited: Some(true), retry: None, value: None };
+    let filter =
+        RowFilter { view: pair, limited: Some(true), retry: None, succeeded: None, value: None };
     timed("newest 50 limited of one service and upstream", async || {
         store.rows(&filter, None, 50).await
     })

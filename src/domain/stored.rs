@@ -386,6 +386,9 @@ pub struct RowFilter {
     pub limited: Option<bool>,
     /// Only retries, only first attempts, or both.
     pub retry: Option<bool>,
+    /// Only those that ended well (no error, a status below 400, not limited), only others, or
+    /// both: the attempts that [`Counts::succeeded`] counts.
+    pub succeeded: Option<bool>,
     /// Only this value of one dimension.
     pub value: Option<(Dimension, String)>,
 }

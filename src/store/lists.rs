@@ -88,6 +88,9 @@ impl Store {
                 .retry
                 .map(|retry| if retry { sql::ONLY_RETRIES } else { sql::ONLY_FIRST }.to_owned()),
         );
+        only.extend(filter.succeeded.map(|succeeded| {
+            if succeeded { sql::ONLY_SUCCEEDED } else { sql::ONLY_UNSUCCESSFUL }.to_owned()
+        }));
         if let Some((dimension, value)) = &filter.value {
             only.push(only_value(*dimension, value, &mut args));
         }

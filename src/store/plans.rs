@@ -74,8 +74,13 @@ async fn ask_everything(store: &Store) -> BTreeMap<String, Vec<Arg>> {
                         .await
                         .unwrap();
                     for (limited, retry) in [(None, None), (Some(true), Some(true))] {
-                        let mut filter =
-                            RowFilter { view: view.clone(), limited, retry, value: None };
+                        let mut filter = RowFilter {
+                            view: view.clone(),
+                            limited,
+                            retry,
+                            succeeded: None,
+                            value: None,
+                        };
                         let after = Cursor { at: to, occurred_at: from, event_id: "x".to_owned() };
                         store.rows(&filter, Some(&after), 50).await.unwrap();
                         for dimension in Dimension::ALL {

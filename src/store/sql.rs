@@ -163,6 +163,12 @@ AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') LIMIT $3";
 pub(super) const ONLY_LIMITED: &str = "e.class_id IN (SELECT id FROM classes WHERE limited = 1)";
 /// Attempts that are not limited.
 pub(super) const ONLY_SERVED: &str = "e.class_id IN (SELECT id FROM classes WHERE limited = 0)";
+/// Attempts that ended well: the same as `Counts::succeeded`.
+pub(super) const ONLY_SUCCEEDED: &str = "e.class_id IN (\
+SELECT id FROM classes WHERE limited = 0 AND error = '' AND status >= 100 AND status < 400)";
+/// Attempts that did not end well.
+pub(super) const ONLY_UNSUCCESSFUL: &str = "e.class_id IN (\
+SELECT id FROM classes WHERE limited = 1 OR error <> '' OR status < 100 OR status >= 400)";
 /// Retries.
 pub(super) const ONLY_RETRIES: &str = "e.attempt > 1";
 /// First attempts.

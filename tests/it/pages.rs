@@ -604,3 +604,33 @@ async fn pages_that_show_data_are_kept_in_no_cache() {
         assert_eq!(answer.header("cache-control"), "no-store", "{address}");
     }
 }
+
+#[tokio::test]
+async fn the_numbers_of_successes_lead_to_exactly_their_rows() {
+    let app = TestApp::start().await;
+    let mut events = incident(20);
+    // A retry that no limit refused and that did not end well, one that got no response, and a
+    // first attempt that did.
+    for (id, attempt, status) in [("x1", 2, 404), ("x2", 1, 200), ("x3", 2, 500)] {
+        events.push(json!({"event_id": id, "operation_id": id, "attempt": attempt, "status": status,
+            "occurred_at": "2026-11-11T11:10:00Z", "service": "checkout", "host": "api.example.com"}));
+    }
+    events.push(json!({"event_id": "x4", "operation_id": "x4", "attempt": 2, "error": "timeout",
+        "occurred_at": "2026-11-11T11:10:00Z", "service": "checkout", "host": "api.example.com"}));
+    app.store(&events).await;
+    let overview = app.get(&format!("/api/v1/overview?{WINDOW}")).await.json();
+    let figures = overview["figures"].as_array().unwrap();
+    for (name, expected) in [("success-after-retry", 20), ("success", 21)] {
+        let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();
+        let address = figure["rows"].as_str().unwrap();
+        let twin = address.replacen("/events", "/api/v1/events", 1);
+        let rows = app.get(&twin).await.json();
+        let items = rows["items"].as_array().unwrap();
+        assert_eq!(items.len(), expected, "{name}: {address}");
+        assert!(items.iter().all(|item| item["status"].as_u64().unwrap() < 400), "{name}");
+        let html = check(&app.visit(address).await, address);
+        assert!(text(&html, "h1").contains("that ended well"), "{}", text(&html, "h1"));
+    }
+    let others = app.get(&format!("/api/v1/events?{WINDOW}&succeeded=false&limited=false")).await;
+    assert_eq!(others.json()["items"].as_array().unwrap().len(), 3, "{}", others.text);
+}

@@ -241,7 +241,7 @@ fn always() -> View {
 }
 
 fn filter(view: View) -> RowFilter {
-    RowFilter { view, limited: None, retry: None, value: None }
+    RowFilter { view, limited: None, retry: None, succeeded: None, value: None }
 }
 
 fn counted<'a>(events: impl Iterator<Item = &'a NewEvent>) -> Counts {

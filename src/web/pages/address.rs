@@ -207,7 +207,8 @@ pub fn rows(filter: &RowFilter) -> String {
     let mut address = Address::new("/events")
         .view(&filter.view)
         .with_some("limited", flag(filter.limited))
-        .with_some("retry", flag(filter.retry));
+        .with_some("retry", flag(filter.retry))
+        .with_some("succeeded", flag(filter.succeeded));
     if let Some((dimension, value)) = &filter.value {
         address = address.with("dimension", dimension.as_str()).with("value", value);
     }
@@ -225,8 +226,15 @@ pub fn rows_of(
         view: view.clone(),
         limited,
         retry,
+        succeeded: None,
         value: value.map(|(dimension, value)| (dimension, value.to_owned())),
     })
+}
+
+/// Attempts of a view that ended well, optionally only retries.
+pub fn successes_of(view: &View, retry: Option<bool>) -> String {
+    let view = view.clone();
+    rows(&RowFilter { view, limited: None, retry, succeeded: Some(true), value: None })
 }
 
 /// The page of one event. Browsers resolve the segments `.` and `..` even where they are encoded,

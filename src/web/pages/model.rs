@@ -308,7 +308,7 @@ impl Series {
 
 /// The numbers of DESIGN 6 for a view, each with the rows behind it.
 pub fn figures(view: &View, counts: &Counts) -> Vec<Figure> {
-    use super::address::rows_of;
+    use super::address::{rows_of, successes_of};
     let c = counts;
     let all = || Some(rows_of(view, None, None, None));
     let limited = words::ratio(c.limited, c.attempts);
@@ -366,7 +366,7 @@ pub fn figures(view: &View, counts: &Counts) -> Vec<Figure> {
                 words::count(c.retry_successes),
                 words::count(c.retried_operations)
             )),
-            rows: Some(rows_of(view, Some(false), Some(true), None)),
+            rows: Some(successes_of(view, Some(true))),
         },
         Figure {
             name: "success",
@@ -378,7 +378,7 @@ pub fn figures(view: &View, counts: &Counts) -> Vec<Figure> {
                 _ => words::NO_DATA.to_owned(),
             },
             note: Some("by operation (by attempt)".to_owned()),
-            rows: Some(rows_of(view, Some(false), None, None)),
+            rows: Some(successes_of(view, None)),
         },
     ]
 }

@@ -31,6 +31,9 @@ pub struct RowParams {
     pub limited: Option<String>,
     /// `true` for retries only, `false` for first attempts only.
     pub retry: Option<String>,
+    /// `true` for attempts that ended well only (no error, a status below 400, not limited),
+    /// `false` for others only.
+    pub succeeded: Option<String>,
     /// Dimension of which only one value is listed; goes with `value`.
     pub dimension: Option<String>,
     /// The value; an empty one stands for attempts that did not carry any.
@@ -65,6 +68,7 @@ impl RowParams {
             view,
             limited: flag("limited", &self.limited)?,
             retry: flag("retry", &self.retry)?,
+            succeeded: flag("succeeded", &self.succeeded)?,
             value,
         })
     }
@@ -137,7 +141,8 @@ pub fn list_address(path: &'static str, filter: &RowFilter, rest: Rest<'_>) -> S
     let mut address = Address::new(path)
         .view(&filter.view)
         .with_some("limited", flag(filter.limited))
-        .with_some("retry", flag(filter.retry));
+        .with_some("retry", flag(filter.retry))
+        .with_some("succeeded", flag(filter.succeeded));
     if let Some((dimension, value)) = &filter.value {
         address = address.with("dimension", dimension.as_str()).with("value", value);
     }
@@ -164,6 +169,11 @@ pub fn filter_title(filter: &RowFilter) -> String {
         (Some(false), Some(false)) => "First attempts that no limit refused",
     }
     .to_owned();
+    match filter.succeeded {
+        None => {}
+        Some(true) => title.push_str(" that ended well"),
+        Some(false) => title.push_str(" that did not end well"),
+    }
     if let Some((dimension, value)) = &filter.value {
         let (word, value) = match value.as_str() {
             "" => (" without ", String::new()),
@@ -239,6 +249,7 @@ pub struct RowsPage {
     triage: String,
     limited: Vec<Choice>,
     retry: Vec<Choice>,
+    succeeded: Vec<Choice>,
     dimension: Option<(Dimension, String)>,
 }
 
@@ -270,6 +281,7 @@ impl RowsPage {
             triage: Address::new("/triage").view(&filter.view).finish(),
             limited: choices(filter.limited, ["all", "limited only", "others only"]),
             retry: choices(filter.retry, ["all", "retries only", "first attempts only"]),
+            succeeded: choices(filter.succeeded, ["all", "ended well only", "others only"]),
             dimension: filter.value.clone(),
             model,
         }
@@ -283,6 +295,7 @@ impl RowsPage {
             view: samples::view(Some(service), None),
             limited: Some(true),
             retry: None,
+            succeeded: None,
             value: Some((Dimension::Key, service.to_owned())),
         };
         let page = |filter: &RowFilter, items: &[StoredEvent], more: bool| {

@@ -587,7 +587,7 @@ async fn default_window(state: &AppState, params: &ViewParams) -> Result<Window,
     let window =
         Window { from: last_hour.to.plus(Millis(-address::MAX_WINDOW_MS)), to: last_hour.to };
     let view = View { scope: params.scope(), window, time: params.time()? };
-    let filter = RowFilter { view, limited: Some(true), retry: None, value: None };
+    let filter = RowFilter { view, limited: Some(true), retry: None, succeeded: None, value: None };
     let page = state.store.rows(&filter, None, 1).await?;
     Ok(page.items.first().map_or(last_hour, |newest| {
         let at = match filter.view.time {

@@ -59,16 +59,15 @@ fn mask(line: &str) -> Option<String> {
     }
     let mut parts = value.trim().split(';');
     let name = parts.next().and_then(|pair| pair.split_once('=')).map_or("", |(name, _)| name);
-    let flags: String = parts
-        .map(str::trim)
-        .filter(|flag| {
-            let flag = flag.to_ascii_lowercase();
-            matches!(flag.as_str(), "secure" | "httponly" | "partitioned" | "path=/")
-                || matches!(flag.as_str(), "samesite=lax" | "samesite=strict" | "samesite=none")
-        })
-        .map(|flag| format!("; {flag}"))
-        .collect();
-    Some(format!("{head} {}={GONE}{flags}{end}", name.trim()))
+    let flags = parts.map(str::trim).filter(|flag| {
+        let flag = flag.to_ascii_lowercase();
+        matches!(flag.as_str(), "secure" | "httponly" | "partitioned" | "path=/")
+            || matches!(flag.as_str(), "samesite=lax" | "samesite=strict" | "samesite=none")
+    });
+    let pair = format!("{head} {}={GONE}", name.trim());
+    let mut shown = vec![pair.as_str()];
+    shown.extend(flags);
+    Some(shown.join("; ") + end)
 }
 
 /// Where the value begins that follows the whole word `name` and a colon.
