@@ -22,7 +22,7 @@ pub enum AppError {
         source: std::io::Error,
     },
     /// The address can't be listened on.
-    #[error("cannot listen on {address}: {}; {}", .source, how_to_listen(.source.kind()))]
+    #[error("cannot listen on {address}: {}", how_to_listen(.source.kind()))]
     Bind {
         /// The address.
         address: SocketAddr,
@@ -63,8 +63,9 @@ pub enum AppError {
 fn how_to_listen(kind: std::io::ErrorKind) -> &'static str {
     match kind {
         std::io::ErrorKind::AddrInUse => {
-            "another program listens there: stop it, or choose another port with the setting \
-             listen (--listen 127.0.0.1:PORT, RETRYLENS_LISTEN)"
+            "another program listens there already, most likely another retrylens or its demo; \
+             stop it, or choose another port with the setting listen (--listen 127.0.0.1:PORT, \
+             RETRYLENS_LISTEN)"
         }
         std::io::ErrorKind::PermissionDenied => {
             "choose a port from 1024 on with the setting listen (--listen, RETRYLENS_LISTEN)"
@@ -285,8 +286,11 @@ mod tests {
     async fn a_busy_port_is_named_with_the_setting_that_changes_it() {
         let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = taken.local_addr().unwrap().to_string();
-        let error = bind(&config(&[("listen", &address)])).await.unwrap_err().to_string();
+        let error = bind(&config(&[("listen", &address)])).await.unwrap_err();
+        // As the command line prints it, with what the system said.
+        let error = format!("{:#}", anyhow::Error::new(error));
         assert!(error.contains(&address) && error.contains("--listen"), "{error}");
-        assert!(error.contains("another program listens there"), "{error}");
+        assert!(error.contains("most likely another retrylens or its demo"), "{error}");
+        assert_eq!(error.matches("os error").count(), 1, "{error}");
     }
 }

@@ -34,21 +34,21 @@ pub struct TokenHash([u8; 32]);
 pub const MIN_TOKEN_CHARS: usize = 16;
 
 impl TokenHash {
-    /// Reads a token, or its hash as `sha256:<64 hex digits>`. The error says what is wrong and
+    /// Reads a token, or its hash as `sha256:<64 hex digits>`. The error says what is expected and
     /// holds nothing of the token.
     pub fn from_setting(text: &str) -> Result<Self, &'static str> {
         let text = text.trim();
         if let Some(digits) = text.strip_prefix("sha256:") {
             let mut hash = [0; 32];
             hex::decode_to_slice(digits, &mut hash)
-                .map_err(|_| "a hashed token is sha256: and 64 hex digits")?;
+                .map_err(|_| "sha256: and 64 hex digits for a hashed token")?;
             return Ok(Self(hash));
         }
         if text.chars().count() < MIN_TOKEN_CHARS {
-            return Err("a token has 16 characters or more");
+            return Err("a token of 16 characters or more");
         }
         if !text.chars().all(|c| c.is_ascii_graphic()) {
-            return Err("a token has no spaces and no characters beyond ASCII");
+            return Err("a token without spaces and without characters beyond ASCII");
         }
         Ok(Self::of(text))
     }

@@ -22,7 +22,7 @@ spelled_enum! {
     pub enum Code {
         /// The request makes no sense as HTTP: no host, or several.
         BadRequest => "bad-request",
-        /// A value in the address can't be used.
+        /// A value in the address or in a form can't be used.
         InvalidParameter => "invalid-parameter",
         /// The body isn't what it says it is.
         InvalidBody => "invalid-body",
@@ -91,7 +91,7 @@ impl Code {
     pub const fn title(self) -> &'static str {
         match self {
             Self::BadRequest => "The request can't be understood",
-            Self::InvalidParameter => "A value in the address can't be used",
+            Self::InvalidParameter => "A value can't be used",
             Self::InvalidBody => "The body can't be read",
             Self::InvalidCompression => "The body can't be decompressed",
             Self::TokenRequired => "A token is needed",
@@ -150,7 +150,7 @@ impl Failure {
         Self::new(Code::NotFound, format!("There is no {what} here under that name or id."))
     }
 
-    /// A value in the address can't be used.
+    /// A value in the address or in a form can't be used.
     pub fn invalid_parameter(name: &str, expected: &str) -> Self {
         Self::new(Code::InvalidParameter, format!("{name}: expected {expected}."))
             .with("parameter", json!(name))

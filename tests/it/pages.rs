@@ -634,3 +634,37 @@ async fn the_numbers_of_successes_lead_to_exactly_their_rows() {
     let others = app.get(&format!("/api/v1/events?{WINDOW}&succeeded=false&limited=false")).await;
     assert_eq!(others.json()["items"].as_array().unwrap().len(), 3, "{}", others.text);
 }
+
+#[tokio::test]
+async fn what_is_wrong_with_a_value_is_said_of_that_value() {
+    let app = TestApp::start().await;
+    let planner = |query: &str| format!("/triage.json?{WINDOW}&{query}");
+    let zero = app.get(&planner("plan_allowed=0&plan_window_s=60")).await;
+    assert_eq!(zero.json()["parameter"], "plan_allowed", "{}", zero.text);
+    let missing = app.get(&planner("plan_allowed=5&plan_window_s=60")).await.json();
+    let detail = missing["detail"].as_str().unwrap();
+    assert!(detail.ends_with("missing: plan_aimed, plan_work, plan_answer_ms."), "{detail}");
+    let form = app.submit("/marks", "title=x&at=yesterday").await;
+    assert_eq!(form.status, StatusCode::BAD_REQUEST);
+    assert!(!form.text.contains("in the address"), "{}", form.text);
+    for body in [json!([]), json!("x"), json!({"title": 5})] {
+        let answer = app.post("/api/v1/marks", &body).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{body}");
+        let told = answer.json()["detail"].as_str().unwrap().to_owned();
+        assert!(told.contains("object") || told.contains("expected a string"), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn sending_says_what_becomes_of_other_content_with_the_same_id_and_time() {
+    let app = TestApp::start().await;
+    let first = json!({"event_id": "a", "occurred_at": "2026-11-11T11:10:00Z", "service": "checkout",
+        "host": "api.example.com", "status": 429});
+    let mut second = first.clone();
+    second["status"] = json!(200);
+    app.store(&[first]).await;
+    assert_eq!(app.post("/v1/events", &json!([second])).await.json()["duplicates"], 1);
+    assert_eq!(app.get("/api/v1/events/a").await.json()["items"][0]["status"], Value::Null);
+    let html = check(&app.visit("/send").await, "/send");
+    assert!(text(&html, "main").contains("keeps the first and drops the second"));
+}

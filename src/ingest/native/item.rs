@@ -263,11 +263,24 @@ fn millis(field: &'static str, raw: Option<&RawValue>) -> Result<Option<i64>, Fa
 
 /// 100 to 599, and 999, which some sites answer robots with.
 fn status(raw: Option<&RawValue>) -> Result<Option<u16>, Fault> {
-    let Some(status) = number::<u16>("status", raw, 0..=999)? else { return Ok(None) };
-    match status {
-        100..=599 | 999 => Ok(Some(status)),
-        other => fault("status", format!("expected a status code from 100 to 599, got {other}")),
+    let Some(raw) = raw.filter(|raw| !is_null(raw)) else { return Ok(None) };
+    let wrong = |got: &dyn fmt::Display| {
+        fault("status", format!("expected a status code as a number from 100 to 599, got {got}"))
+    };
+    match fields::integer_of(raw) {
+        Ok(number) => match u16::try_from(number) {
+            Ok(status @ (100..=599 | 999)) => Ok(Some(status)),
+            _ => wrong(&number),
+        },
+        Err(got) => wrong(&got),
     }
+}
+
+/// Whether a text is RFC 3339 but for a year that no clock here reaches.
+fn is_rfc3339_of_another_year(text: &str) -> bool {
+    let Some((year, rest)) = text.split_at_checked(4) else { return false };
+    year.bytes().all(|b| b.is_ascii_digit())
+        && UnixMillis::parse_rfc3339(&format!("2000{rest}")).is_some()
 }
 
 /// Whether an address without a scheme is rather a secret. An e-mail address is a user at a host.
@@ -468,15 +481,19 @@ impl Reader<'_> {
         let Some(raw) = raw.filter(|raw| !is_null(raw)) else {
             return fault(field, format!("missing: {EXPECTED}"));
         };
-        let at = if raw.get().starts_with('"') {
+        let out_of_range = |got: &dyn fmt::Display| {
+            fault(field, format!("expected a time between the years 2000 and 2100, got {got}"))
+        };
+        let (at, got) = if raw.get().starts_with('"') {
             let text = self.raw_text(field, Some(raw), fields::clean)?.unwrap_or_default();
             match UnixMillis::parse_rfc3339(&text) {
-                Some(at) => at,
+                Some(at) => (at, text),
+                None if is_rfc3339_of_another_year(&text) => return out_of_range(&text),
                 None => return fault(field, format!("{EXPECTED}, got another text")),
             }
         } else {
             match fields::rounded_of(raw) {
-                Ok(number) => UnixMillis(number),
+                Ok(number) => (UnixMillis(number), number.to_string()),
                 Err(got) => return fault(field, format!("{EXPECTED}, got {got}")),
             }
         };
@@ -484,12 +501,10 @@ impl Reader<'_> {
             return Ok(at);
         }
         let seconds = UnixMillis(at.0.saturating_mul(1000));
-        let hint = if FIRST_MOMENT <= seconds && seconds < LAST_MOMENT && raw.get().len() < 20 {
-            "; this looks like seconds"
-        } else {
-            ""
-        };
-        fault(field, format!("{EXPECTED}, between the years 2000 and 2100{hint}"))
+        if FIRST_MOMENT <= seconds && seconds < LAST_MOMENT && raw.get().len() < 20 {
+            return out_of_range(&format!("{got}, which looks like seconds: send milliseconds"));
+        }
+        out_of_range(&got)
     }
 
     /// Host and route; `host` and `route` win over what `url` says.

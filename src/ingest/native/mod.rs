@@ -138,6 +138,12 @@ pub enum DecodeError {
         /// What kind of JSON value it was.
         got: &'static str,
     },
+    /// Send a list in `events` (400).
+    #[error("`events` must be a list of events, got {got}")]
+    NotAList {
+        /// What kind of JSON value it was.
+        got: &'static str,
+    },
     /// Send fewer at once (413).
     #[error("more than {cap} items in one body; send them in smaller batches")]
     TooManyItems {
@@ -189,6 +195,9 @@ fn decode_text(text: &str, options: &DecodeOptions<'_>) -> Result<Decoded, Decod
     let mut decoded = Decoded::default();
     if is_object {
         match events_of(first.get()).map_err(not_json)? {
+            Some((list, _)) if !list.get().starts_with('[') => {
+                return Err(DecodeError::NotAList { got: fields::describe(list) });
+            }
             Some((list, others)) => {
                 decoded.unknown_fields += others;
                 decode_list(list.get(), options, &mut decoded)?;
@@ -289,8 +298,8 @@ impl<'de> Visitor<'de> for Items<'_, '_> {
     }
 }
 
-/// The list in `{"events": […]}` and how many other fields stand beside it; `None` for an object
-/// without such a list, which is an event or none.
+/// What stands in `{"events": …}` and how many other fields stand beside it; `None` for an object
+/// without a list there that holds any field of an event, and for one without `events`.
 fn events_of(object: &str) -> Result<Option<(&RawValue, u64)>, serde_json::Error> {
     struct Envelope;
 
@@ -304,15 +313,18 @@ fn events_of(object: &str) -> Result<Option<(&RawValue, u64)>, serde_json::Error
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut list = None;
             let mut others = 0;
+            let mut is_event = false;
             while let Some(key) = map.next_key::<fields::Key<'de>>()? {
                 if key.is("events") && list.is_none() {
                     list = Some(map.next_value::<&'de RawValue>()?);
                 } else {
+                    is_event |= FIELDS.contains(&key.as_str());
                     map.next_value::<IgnoredAny>()?;
                     others += 1;
                 }
             }
-            Ok(list.filter(|raw| raw.get().starts_with('[')).map(|raw| (raw, others)))
+            let list = list.filter(|raw| !is_event || raw.get().starts_with('['));
+            Ok(list.map(|raw| (raw, others)))
         }
     }
 

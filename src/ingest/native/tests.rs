@@ -118,6 +118,17 @@ fn a_body_that_is_no_json_is_refused_as_a_whole() {
         assert!(matches!(read(&body), Err(DecodeError::NotJson { .. })), "{body}");
     }
     assert!(matches!(read("  \n"), Err(DecodeError::Empty)));
+    for (body, got) in [
+        (r#"{"events":{}}"#, "an object"),
+        (r#"{"events":"x"}"#, "a text"),
+        (r#"{"sent_by":"a","events":null}"#, "null"),
+    ] {
+        let error = read(body).unwrap_err().to_string();
+        assert_eq!(error, format!("`events` must be a list of events, got {got}"), "{body}");
+    }
+    // A field of an event that has that name is an unknown field like others.
+    let event = r#"{"occurred_at":"2026-11-11T07:29:00Z","service":"a","host":"h.example","status":429,"events":5}"#;
+    assert_eq!(read(event).unwrap().events.len(), 1);
     assert!(matches!(read("12"), Err(DecodeError::NotEvents { got: "a number" })));
     assert!(matches!(read("[1] [2]"), Err(DecodeError::NotEvents { .. })));
     let latin: &[u8] = b"{\"service\":\"caf\xe9\"}";
@@ -181,12 +192,17 @@ fn a_wrong_value_names_its_field_and_what_was_expected() {
         ("occurred_at", json!("yesterday"), "RFC 3339"),
         ("occurred_at", json!(1_762_846_140), "looks like seconds"),
         ("occurred_at", json!("1999-01-01T00:00:00Z"), "between the years 2000 and 2100"),
+        ("occurred_at", json!("9999-12-31T23:59:59Z"), "2000 and 2100, got 9999-12-31T23:59:59Z"),
+        ("occurred_at", json!("0000-02-29T00:00:00Z"), "between the years 2000 and 2100"),
+        ("occurred_at", json!("9999-13-31T23:59:59Z"), "RFC 3339"),
         ("occurred_at", json!([]), "got a list"),
         ("status", json!(null), "missing: expected a status code"),
-        ("status", json!("429"), "expected a whole number from 0 to 999, got a text"),
+        ("status", json!("429"), "expected a status code as a number from 100 to 599, got a text"),
         ("status", json!(42), "from 100 to 599, got 42"),
         ("status", json!(429.5), "got a number with a fraction"),
-        ("status", json!(70_000), "got 70000"),
+        ("status", json!(70_000), "from 100 to 599, got 70000"),
+        ("status", json!(1000), "from 100 to 599, got 1000"),
+        ("status", json!(99), "from 100 to 599, got 99"),
         ("attempt", json!(0), "from 1 to 1000000, got 0"),
         ("attempt", json!(-1), "got -1"),
         ("count", json!(0), "from 1 to 100000000, got 0"),

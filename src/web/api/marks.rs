@@ -5,12 +5,16 @@ use crate::web::extract::{Json as Body, Query};
 use crate::web::pages::address::ViewParams;
 use crate::web::pages::marks::MarkRequest;
 use crate::web::pages::triage::MarkOut;
-use crate::web::{AppState, Failure};
+use crate::web::{AppState, Code, Failure};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
+use serde_json::Value;
 use utoipa::ToSchema;
+
+/// What a mark looks like.
+const EXPECTED: &str = "Expected a JSON object such as {\"title\": \"SDK retries off\"}.";
 
 /// Marked changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -37,8 +41,15 @@ pub(crate) async fn list(
     responses((status = 201, description = "Marked", body = MarkOut), Problems))]
 pub(crate) async fn create(
     State(state): State<AppState>,
-    Body(request): Body<MarkRequest>,
+    Body(body): Body<Value>,
 ) -> Result<(StatusCode, Json<MarkOut>), Failure> {
+    // A list would be read as the fields in their order.
+    let request: MarkRequest = match body {
+        Value::Object(_) => serde_json::from_value(body).map_err(|error| {
+            Failure::new(Code::InvalidBody, format!("A field of the mark can't be used: {error}."))
+        })?,
+        _ => return Err(Failure::new(Code::InvalidBody, EXPECTED)),
+    };
     let mark = state.store.add_mark(request.mark(state.clock.now())?).await?;
     Ok((StatusCode::CREATED, Json((&mark).into())))
 }

@@ -3,7 +3,7 @@
 use super::model::Shell;
 use super::{origin, render, words};
 use crate::domain::stored::Sender;
-use crate::domain::time::UnixMillis;
+use crate::domain::time::{Millis, UnixMillis};
 use crate::web::api::Problems;
 use crate::web::api::schema::NativeEvent;
 use crate::web::{AppState, Failure};
@@ -194,8 +194,16 @@ pub struct Snippet {
     pub text: String,
 }
 
+/// How long the first attempt of the example took, in milliseconds.
+const FIRST_TOOK_MS: i64 = 84;
+/// How long its client then waits: the 30 seconds it was told, and some jitter.
+const WAIT_MS: i64 = 30_412;
+
 fn snippets(origin: &str, needs_token: bool, now: UnixMillis) -> Vec<Snippet> {
     let at = now.to_rfc3339();
+    // The second attempt begins when the first was answered and its wait is over.
+    let [first, second] =
+        [now, now.plus(Millis(FIRST_TOOK_MS + WAIT_MS))].map(UnixMillis::to_rfc3339);
     let token =
         if needs_token { " \\\n  -H \"authorization: Bearer $RETRYLENS_TOKEN\"" } else { "" };
     let curl = format!("curl -sS {origin}/v1/events{token}");
@@ -215,8 +223,8 @@ fn snippets(origin: &str, needs_token: bool, now: UnixMillis) -> Vec<Snippet> {
                     The wait chosen after an attempt goes into computed_delay_ms.",
             text: format!(
                 "{curl} -H 'content-type: application/x-ndjson' --data-binary @- <<'END'\n\
-                 {{\"event_id\":\"a1\",\"operation_id\":\"op-1\",\"attempt\":1,\"occurred_at\":\"{at}\",\"duration_ms\":84,\"service\":\"checkout\",\"host\":\"api.example.com\",\"method\":\"POST\",\"route\":\"/v1/orders\",\"status\":429,\"retry_after\":\"30\",\"computed_delay_ms\":30412,\"delay_source\":\"retry-after\",\"retry_layer\":\"sdk\",\"outcome\":\"retrying\"}}\n\
-                 {{\"event_id\":\"a2\",\"operation_id\":\"op-1\",\"attempt\":2,\"occurred_at\":\"{at}\",\"duration_ms\":90,\"service\":\"checkout\",\"host\":\"api.example.com\",\"method\":\"POST\",\"route\":\"/v1/orders\",\"status\":201,\"retry_layer\":\"sdk\",\"outcome\":\"succeeded\"}}\n\
+                 {{\"event_id\":\"a1\",\"operation_id\":\"op-1\",\"attempt\":1,\"occurred_at\":\"{first}\",\"duration_ms\":{FIRST_TOOK_MS},\"service\":\"checkout\",\"host\":\"api.example.com\",\"method\":\"POST\",\"route\":\"/v1/orders\",\"status\":429,\"retry_after\":\"30\",\"computed_delay_ms\":{WAIT_MS},\"delay_source\":\"retry-after\",\"retry_layer\":\"sdk\",\"outcome\":\"retrying\"}}\n\
+                 {{\"event_id\":\"a2\",\"operation_id\":\"op-1\",\"attempt\":2,\"occurred_at\":\"{second}\",\"duration_ms\":90,\"service\":\"checkout\",\"host\":\"api.example.com\",\"method\":\"POST\",\"route\":\"/v1/orders\",\"status\":201,\"retry_layer\":\"sdk\",\"outcome\":\"succeeded\"}}\n\
                  END"
             ),
         },
@@ -331,6 +339,21 @@ mod tests {
         assert_eq!(listed, known);
         let wordless: Vec<_> = fields.iter().filter(|f| f.meaning.is_empty()).collect();
         assert!(wordless.is_empty(), "{wordless:?}");
+    }
+
+    #[test]
+    fn the_second_attempt_of_the_example_waits_for_what_the_first_was_told() {
+        let all = snippets("http://127.0.0.1:4290", false, UnixMillis(1_794_380_940_000));
+        let text = &all.iter().find(|s| s.text.contains("\"attempt\":2")).unwrap().text;
+        let events: Vec<serde_json::Value> =
+            text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+        let moment = |at: usize| {
+            UnixMillis::parse_rfc3339(events[at]["occurred_at"].as_str().unwrap()).unwrap()
+        };
+        let told_ms = events[0]["retry_after"].as_str().unwrap().parse::<i64>().unwrap() * 1_000;
+        let waited = moment(1).since(moment(0)).0 - events[0]["duration_ms"].as_i64().unwrap();
+        assert!(waited >= told_ms, "{text}");
+        assert_eq!(events[0]["computed_delay_ms"], waited);
     }
 
     #[test]

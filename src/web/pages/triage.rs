@@ -490,6 +490,22 @@ impl PlanParams {
             text.and_then(|text| text.parse().ok())
                 .ok_or_else(|| AddressError::new(name, "expected a whole number"))
         };
+        // What is given is judged before what is missing is asked for.
+        let missing: Vec<&str> =
+            texts.iter().filter(|(_, text)| text.is_none()).map(|(name, _)| *name).collect();
+        if let Some(first) = missing.first().and_then(|one| texts.iter().find(|t| t.0 == *one)) {
+            for (at, (name, _)) in texts.iter().enumerate().filter(|(_, (_, text))| text.is_some())
+            {
+                if number(at)? == 0 {
+                    return Err(AddressError::new(name, "expected a whole number from 1 on"));
+                }
+            }
+            let all = missing.join(", ");
+            return Err(AddressError::new(
+                first.0,
+                format!("the planner needs all of its five numbers, and these are missing: {all}"),
+            ));
+        }
         let small = |at: usize| -> Result<u32, AddressError> {
             u32::try_from(number(at)?)
                 .map_err(|_| AddressError::new(texts[at].0, "expected a smaller number"))
