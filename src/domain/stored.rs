@@ -76,7 +76,8 @@ pub struct View {
     pub time: TimeBasis,
 }
 
-/// Additive counts, all weighted by an event's `count`. Only client observations are in them.
+/// Additive counts, all weighted by an event's `count`, from one source: the client, or where no
+/// client reported, the outermost source that did (DESIGN 14).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
     /// Attempts, with or without a response.
@@ -114,6 +115,11 @@ impl Counts {
         if event.vantage != Vantage::Client {
             return Self::default();
         }
+        Self::seen(event, verdict)
+    }
+
+    /// As [`Self::of`], whoever saw the event.
+    pub fn seen(event: &Event, verdict: &VerdictSummary) -> Self {
         let ending = Ending {
             status: event.status,
             error: event.error,
@@ -352,6 +358,8 @@ pub struct Cursor {
 pub struct RowPage {
     /// The rows, newest first.
     pub items: Vec<StoredEvent>,
+    /// Who saw them: the client, or where no client reported, the outermost source that did.
+    pub source: Vantage,
     /// Where the next page begins; `None` at the end.
     pub next: Option<Cursor>,
 }

@@ -47,11 +47,37 @@ impl Cut {
         }
     }
 
+    /// All of a window as an edge: for what no sums are kept of.
+    fn all_edge(window: Window) -> Self {
+        let Window { from, to } = window;
+        Self { inner: (0, 0), edges: [(from.0, to.0.max(from.0)), (0, 0)] }
+    }
+
+    /// How sums by actor, which are kept of client attempts alone, answer for `source`.
+    fn of_actors(window: Window, source: Vantage) -> Self {
+        match source {
+            Vantage::Client => Self::new(window, SLOT_MS),
+            Vantage::Gateway | Vantage::Origin => Self::all_edge(window),
+        }
+    }
+
     /// The six bounds in the order of `sql::CELLS`.
     fn args(&self) -> Vec<Arg> {
         let [(a, b), (c, d)] = self.edges;
         [self.inner.0, self.inner.1, a, b, c, d].map(Arg::Int).to_vec()
     }
+}
+
+/// What a view's attempts add up to.
+pub(super) struct Breakdown {
+    /// All of them.
+    pub(super) totals: Counts,
+    /// By each dimension.
+    pub(super) dimensions: Vec<DimensionCounts>,
+    /// Numbers of the most limited keys.
+    pub(super) keys: Vec<i64>,
+    /// How many (service, upstream) only sources further inside reported on.
+    pub(super) uncounted_pairs: usize,
 }
 
 /// A group of equal attempts in the sums.
@@ -71,29 +97,58 @@ impl Cell {
 }
 
 impl Store {
-    /// Counts of a view's client attempts.
+    /// Whose view of a view's attempts is counted: the client's where any client reported on the
+    /// pairs of the scope in the window, else the outermost source's (DESIGN 14). Sources are never
+    /// added up. Routes aren't part of pairs, so that they don't decide.
+    #[tracing::instrument(name = "db.counts.source", level = "debug", skip_all)]
+    pub async fn source(&self, view: &View) -> Result<Vantage, StoreError> {
+        let mut reader = self.reader().await?;
+        self.source_in(&mut reader, view).await
+    }
+
+    pub(super) async fn source_in(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+    ) -> Result<Vantage, StoreError> {
+        // Nearly every store holds client attempts alone, and this is quick to see.
+        if reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_none() {
+            return Ok(Vantage::Client);
+        }
+        let scope = Scope { route: None, ..view.scope.clone() };
+        let mut args = Cut::new(view.window, SLOT_MS).args();
+        let text = sql::TOTALS.replace("{cells}", sql::CELLS);
+        let text = sql::scope(&sql::clock(&text, view.time), &scope, &mut args);
+        let rows = reader.all(text, &args).await?;
+        let cells = self.cells(reader, &rows, false).await?;
+        Ok(cells.iter().map(|cell| cell.class.vantage).min().unwrap_or(Vantage::Client))
+    }
+
+    /// Counts of a view's attempts, from its [`Self::source`].
     #[tracing::instrument(name = "db.counts.total", level = "debug", skip_all)]
     pub async fn totals(&self, view: &View) -> Result<Counts, StoreError> {
         let mut reader = self.reader().await?;
-        self.totals_in(&mut reader, view).await
+        let source = self.source_in(&mut reader, view).await?;
+        self.totals_in(&mut reader, view, source).await
     }
 
-    /// Counts of a view's client attempts per `width_ms` milliseconds (rounded up to whole
+    /// Counts of a view's attempts, from its [`Self::source`], per `width_ms` milliseconds (rounded up to whole
     /// minutes), in order, from the stretch that holds the window's first moment to the one that
     /// holds its last; stretches without attempts are there as zeros.
     #[tracing::instrument(name = "db.counts.buckets", level = "debug", skip_all)]
     pub async fn buckets(&self, view: &View, width_ms: i64) -> Result<Vec<Bucket>, StoreError> {
         let mut reader = self.reader().await?;
-        self.buckets_in(&mut reader, view, width_ms).await
+        let source = self.source_in(&mut reader, view).await?;
+        self.buckets_in(&mut reader, view, source, width_ms).await
     }
 
-    /// Counts of a view's client attempts by each dimension, largest `limited` first within a
+    /// Counts of a view's attempts, from its [`Self::source`], by each dimension, largest `limited` first within a
     /// dimension; the top [`TOP_VALUES`] of each and the rest as [`OTHER`].
     #[tracing::instrument(name = "db.counts.dimensions", level = "debug", skip_all)]
     pub async fn dimensions(&self, view: &View) -> Result<Vec<DimensionCounts>, StoreError> {
         let mut reader = self.reader().await?;
-        let (_, dimensions, _) = self.breakdown(&mut reader, view).await?;
-        Ok(dimensions)
+        let source = self.source_in(&mut reader, view).await?;
+        Ok(self.breakdown(&mut reader, view, source).await?.dimensions)
     }
 
     /// Counts of every (service, upstream, environment) with traffic in a window, most limited
@@ -162,6 +217,7 @@ impl Store {
         &self,
         reader: &mut Reader,
         view: &View,
+        source: Vantage,
     ) -> Result<Counts, StoreError> {
         let mut args = Cut::new(view.window, SLOT_MS).args();
         let text = sql::TOTALS.replace("{cells}", sql::CELLS);
@@ -169,7 +225,7 @@ impl Store {
         let rows = reader.all(text, &args).await?;
         let mut totals = Counts::default();
         for cell in self.cells(reader, &rows, false).await? {
-            if cell.class.vantage == Vantage::Client {
+            if cell.class.vantage == source {
                 totals.add(&cell.counts());
             }
         }
@@ -180,6 +236,7 @@ impl Store {
         &self,
         reader: &mut Reader,
         view: &View,
+        source: Vantage,
         width_ms: i64,
     ) -> Result<Vec<Bucket>, StoreError> {
         let width_ms = width_ms.max(1).saturating_add(MINUTE_MS - 1) / MINUTE_MS * MINUTE_MS;
@@ -190,22 +247,26 @@ impl Store {
             buckets.insert(start, Counts::default());
             start = start.saturating_add(width_ms);
         }
-        let cut = Cut::new(view.window, MINUTE_MS);
+        let cut = match source {
+            Vantage::Client => Cut::new(view.window, MINUTE_MS),
+            Vantage::Gateway | Vantage::Origin => Cut::all_edge(view.window),
+        };
         let mut args = vec![Arg::Int(cut.inner.0), Arg::Int(cut.inner.1), Arg::Int(width_ms)];
         let text = sql::scope(&sql::clock(sql::BUCKETS, view.time), &view.scope, &mut args);
         for row in reader.all(text, &args).await? {
             buckets.entry(row.int(0)?).or_default().add(&counts(&row, 1)?);
         }
         for (from, to) in cut.edges.into_iter().filter(|(from, to)| from < to) {
-            let mut args = vec![Arg::Int(from), Arg::Int(to)];
-            let text = sql::scope(&sql::clock(sql::EDGE, view.time), &view.scope, &mut args);
+            let mut args = vec![Arg::Int(from), Arg::Int(to), Arg::Int(width_ms)];
+            let text =
+                sql::scope(&sql::clock(sql::EVENT_BUCKETS, view.time), &view.scope, &mut args);
             let rows = reader.all(text, &args).await?;
-            let bucket = buckets.entry(UnixMillis(from).floor_to(width_ms).0).or_default();
             let classes = self.classes(reader, &rows).await?;
             for row in rows {
                 let class = class_of(&classes, row.int(0)?)?;
-                if class.vantage == Vantage::Client {
-                    bucket.add(&Counts::of_ending(class.ending(), rank(&row, 1)?, row.int(2)?));
+                if class.vantage == source {
+                    let counts = Counts::of_ending(class.ending(), rank(&row, 1)?, row.int(2)?);
+                    buckets.entry(row.int(3)?).or_default().add(&counts);
                 }
             }
         }
@@ -215,16 +276,24 @@ impl Store {
             .collect())
     }
 
-    /// Totals of a view, its dimensions, and the keys that were limited in it.
+    /// Totals of a view from one source, its dimensions, and the keys that were limited in it.
     pub(super) async fn breakdown(
         &self,
         reader: &mut Reader,
         view: &View,
-    ) -> Result<(Counts, Vec<DimensionCounts>, Vec<i64>), StoreError> {
+        source: Vantage,
+    ) -> Result<Breakdown, StoreError> {
         let mut totals = Counts::default();
         let mut sums: HashMap<(Dimension, String), [i64; 3]> = HashMap::new();
+        let mut outermost: HashMap<[String; 2], Vantage> = HashMap::new();
         for cell in self.cells_by_series(reader, view).await? {
-            if cell.class.vantage != Vantage::Client {
+            let [service, upstream, ..] = &cell.names;
+            let seen = cell.class.vantage;
+            outermost
+                .entry([service.clone(), upstream.clone()])
+                .and_modify(|least| *least = seen.min(*least))
+                .or_insert(seen);
+            if seen != source {
                 continue;
             }
             let counts = cell.counts();
@@ -235,7 +304,7 @@ impl Store {
         }
         let mut keys = Vec::new();
         let mut named = [(0_usize, [0_i64; 3]); ACTOR_DIMENSIONS.len()];
-        for row in self.top_actors(reader, view).await? {
+        for row in self.top_actors(reader, view, source).await? {
             let kind = usize::try_from(row.int(0)?).unwrap_or(usize::MAX);
             let Some(dimension) = ACTOR_DIMENSIONS.get(kind).copied() else { continue };
             let sum = [row.int(2)?, row.int(3)?, row.int(4)?];
@@ -261,7 +330,8 @@ impl Store {
                 }
             }
         }
-        Ok((totals, ranked(sums), keys))
+        let uncounted_pairs = outermost.values().filter(|least| **least > source).count();
+        Ok(Breakdown { totals, dimensions: ranked(sums), keys, uncounted_pairs })
     }
 
     /// Use of the given keys by every service that calls the scope's upstream.
@@ -269,6 +339,7 @@ impl Store {
         &self,
         reader: &mut Reader,
         view: &View,
+        source: Vantage,
         keys: &[i64],
     ) -> Result<Vec<KeyService>, StoreError> {
         if keys.is_empty() {
@@ -276,12 +347,13 @@ impl Store {
         }
         let words: Vec<String> = keys.iter().map(ToString::to_string).collect();
         let scope = Scope { service: None, route: None, ..view.scope.clone() };
-        let mut args = Cut::new(view.window, SLOT_MS).args();
+        let mut args = Cut::of_actors(view.window, source).args();
         args.push(top_values());
         let text = sql::KEY_SERVICES
             .replace("{actor_cells}", sql::ACTOR_CELLS)
             .replace("{kinds}", sql::ONLY_KEYS)
             .replace("{words}", &words.join(", "));
+        let text = sql::seen_by(&text, source);
         let text = sql::scope(&sql::clock(&text, view.time), &scope, &mut args);
         let rows = reader.all(text, &args).await?;
         rows.iter()
@@ -314,12 +386,18 @@ impl Store {
         Ok(reader.first(text, &args).await?.is_some())
     }
 
-    async fn top_actors(&self, reader: &mut Reader, view: &View) -> Result<Vec<Row>, StoreError> {
-        let mut args = Cut::new(view.window, SLOT_MS).args();
+    async fn top_actors(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        source: Vantage,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut args = Cut::of_actors(view.window, source).args();
         args.push(top_values());
         let text = sql::TOP_ACTORS
             .replace("{actor_cells}", sql::ACTOR_CELLS)
             .replace("{kinds}", sql::ALL_KINDS);
+        let text = sql::seen_by(&text, source);
         let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
         reader.all(text, &args).await
     }

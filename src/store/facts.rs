@@ -1,5 +1,6 @@
 //! Everything that the eight steps look at, from one snapshot.
 
+use super::counts::Breakdown;
 use super::lists::{identity, order};
 use super::reader::{Arg, Reader};
 use super::{Store, StoreError, sql};
@@ -52,30 +53,38 @@ impl Store {
     ) -> Result<Facts, StoreError> {
         let mut reader = self.reader().await?;
         let reader = &mut reader;
-        let (totals, dimensions, keys) = self.breakdown(reader, view).await?;
+        let source = self.source_in(reader, view).await?;
+        let Breakdown { totals, dimensions, keys, uncounted_pairs } =
+            self.breakdown(reader, view, source).await?;
         let from = UnixMillis(view.window.from.0.saturating_sub(view.window.length().0));
         let before_view = View { window: Window { from, to: view.window.from }, ..view.clone() };
-        let before = self.totals_in(reader, &before_view).await?;
-        let buckets = self.buckets_in(reader, view, bucket_width_ms(view.window)).await?;
-        let (attempts, attempts_complete) = sample(reader, view, totals.attempts, cap).await?;
+        let before = self.totals_in(reader, &before_view, source).await?;
+        let buckets = self.buckets_in(reader, view, source, bucket_width_ms(view.window)).await?;
+        let (attempts, attempts_complete) =
+            sample(reader, view, source, totals.attempts, cap).await?;
         let has_observations = reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_some();
         let (mut observations, mut has_gateway_source, mut has_origin_source) =
             (Vec::new(), false, false);
         if has_observations {
-            observations = joined(reader, &attempts).await?;
-            has_gateway_source = self.has_vantage(reader, view, Vantage::Gateway).await?;
-            has_origin_source = self.has_vantage(reader, view, Vantage::Origin).await?;
+            observations = joined(reader, source, &attempts).await?;
+            // What is counted is no observation of itself; only those further inside are.
+            has_gateway_source = source < Vantage::Gateway
+                && self.has_vantage(reader, view, Vantage::Gateway).await?;
+            has_origin_source =
+                source < Vantage::Origin && self.has_vantage(reader, view, Vantage::Origin).await?;
         }
-        let key_services = self.key_services(reader, view, &keys).await?;
+        let key_services = self.key_services(reader, view, source, &keys).await?;
         let marks = reader.marks(&view.scope).await?;
         let mark = marks.iter().rev().find(|mark| mark.at < view.window.to && mark.at < now);
         let comparison = match mark {
-            Some(mark) => self.comparison(reader, view, mark, now).await?,
+            Some(mark) => self.comparison(reader, view, source, mark, now).await?,
             None => None,
         };
         Ok(Facts {
             view: view.clone(),
             now,
+            source,
+            uncounted_pairs,
             totals,
             before,
             buckets,
@@ -98,6 +107,7 @@ impl Store {
         &self,
         reader: &mut Reader,
         view: &View,
+        source: Vantage,
         mark: &Mark,
         now: UnixMillis,
     ) -> Result<Option<Comparison>, StoreError> {
@@ -116,23 +126,25 @@ impl Store {
             mark: mark.clone(),
             before_window: before.window,
             after_window: after.window,
-            before: self.totals_in(reader, before).await?,
-            after: self.totals_in(reader, after).await?,
-            before_p95_ms: duration_p95(reader, before).await?,
-            after_p95_ms: duration_p95(reader, after).await?,
-            before_duplicates: duplicates(reader, before).await?,
-            after_duplicates: duplicates(reader, after).await?,
+            before: self.totals_in(reader, before, source).await?,
+            after: self.totals_in(reader, after, source).await?,
+            before_p95_ms: duration_p95(reader, before, source).await?,
+            after_p95_ms: duration_p95(reader, after, source).await?,
+            before_duplicates: duplicates(reader, before, source).await?,
+            after_duplicates: duplicates(reader, after, source).await?,
         }))
     }
 }
 
-/// How many client attempts (rows) a view holds, counted up to the limit in `args`.
+/// How many attempts (rows) a view holds, counted up to the limit in `args`.
 async fn attempt_rows(
     reader: &mut Reader,
     view: &View,
+    source: Vantage,
     mut args: Vec<Arg>,
 ) -> Result<i64, StoreError> {
-    let text = sql::scope(&sql::clock(sql::ATTEMPT_ROWS, view.time), &view.scope, &mut args);
+    let text = sql::seen_by(sql::ATTEMPT_ROWS, source);
+    let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
     Ok(reader.first(text, &args).await?.map(|row| row.int(0)).transpose()?.unwrap_or_default())
 }
 
@@ -142,6 +154,7 @@ async fn attempt_rows(
 async fn sample(
     reader: &mut Reader,
     view: &View,
+    source: Vantage,
     counted: i64,
     most: usize,
 ) -> Result<(Vec<StoredEvent>, bool), StoreError> {
@@ -151,12 +164,12 @@ async fn sample(
     };
     let mut kept = Kept { most, ..Kept::default() };
     // A row counts for at least one attempt.
-    if counted <= cap || attempt_rows(reader, view, window(cap + 1)).await? <= cap {
-        kept.add(reader.attempts(view, &[], window(cap)).await?);
+    if counted <= cap || attempt_rows(reader, view, source, window(cap + 1)).await? <= cap {
+        kept.add(reader.attempts(view, source, &[], window(cap)).await?);
         return Ok((kept.in_order(), true));
     }
     let limited = [sql::ONLY_LIMITED.to_owned()];
-    kept.add(reader.attempts(view, &limited, window(cap / 2)).await?);
+    kept.add(reader.attempts(view, source, &limited, window(cap / 2)).await?);
     // All limited attempts after this moment are kept; the search for more goes on from here.
     let reached = kept.events.last().map_or(view.window.from, |last| moment(view, last));
     let operations: BTreeSet<String> =
@@ -169,6 +182,7 @@ async fn sample(
         let mut args = window(i64::try_from(kept.room() + kept.events.len()).unwrap_or(cap));
         let text =
             sql::OF_OPERATIONS.replace("{operations}", &in_list("e.operation_id", part, &mut args));
+        let text = sql::seen_by(&text, source);
         let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
         kept.add(reader.events(&text, &args).await?);
     }
@@ -192,7 +206,7 @@ async fn sample(
             let only: Vec<String> = only.iter().map(|&text| text.to_owned()).collect();
             let args =
                 vec![Arg::Int(part.window.from.0), Arg::Int(part.window.to.0), Arg::Int(limit)];
-            kept.add(reader.attempts(part, &only, args).await?);
+            kept.add(reader.attempts(part, source, &only, args).await?);
         }
     }
     Ok((kept.in_order(), false))
@@ -249,12 +263,18 @@ fn in_list(column: &str, values: &[String], args: &mut Vec<Arg>) -> String {
 /// Reads the forms of one id of an event.
 type IdsOf = fn(&StoredEvent) -> Vec<String>;
 
-/// What gateways and origins saw of these attempts: those with the same request, ray or trace id.
+/// What those further inside than `source` saw of these attempts: observations with the same request, ray or trace id.
 /// Which ones are looked for is [`joined_attempts`]'s to say, so that the steps know what was not.
 async fn joined(
     reader: &mut Reader,
+    source: Vantage,
     attempts: &[StoredEvent],
 ) -> Result<Vec<StoredEvent>, StoreError> {
+    let inside = match source {
+        Vantage::Client => "<> 'client'",
+        Vantage::Gateway => "= 'origin'",
+        Vantage::Origin => return Ok(Vec::new()),
+    };
     let chosen = joined_attempts(attempts);
     let mut found: BTreeMap<(UnixMillis, String), StoredEvent> = BTreeMap::new();
     let columns: [(&str, IdsOf); 3] = [
@@ -268,7 +288,7 @@ async fn joined(
         for part in ids.chunks(IDS_AT_ONCE) {
             let mut args = Vec::new();
             let condition = format!(
-                "WHERE {} AND e.class_id IN (SELECT id FROM classes WHERE vantage <> 'client') \
+                "WHERE {} AND e.class_id IN (SELECT id FROM classes WHERE vantage {inside}) \
                  LIMIT {MAX_RECORDS}",
                 in_list(column, part, &mut args)
             );
@@ -293,9 +313,14 @@ fn ray_forms(ray: Option<&str>) -> Vec<String> {
 }
 
 /// 95th percentile of the durations of a view by nearest rank, weighted by `count`.
-async fn duration_p95(reader: &mut Reader, view: &View) -> Result<Option<i64>, StoreError> {
+async fn duration_p95(
+    reader: &mut Reader,
+    view: &View,
+    source: Vantage,
+) -> Result<Option<i64>, StoreError> {
     let mut args = vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0)];
-    let text = sql::scope(&sql::clock(sql::DURATIONS, view.time), &view.scope, &mut args);
+    let text = sql::seen_by(sql::DURATIONS, source);
+    let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
     let rows = reader.all(text, &args).await?;
     let mut total = 0_i64;
     for row in &rows {
@@ -315,11 +340,12 @@ async fn duration_p95(reader: &mut Reader, view: &View) -> Result<Option<i64>, S
 
 /// Writes that may have been done twice: 409 after a retry, and one idempotency key with two
 /// bodies.
-async fn duplicates(reader: &mut Reader, view: &View) -> Result<i64, StoreError> {
+async fn duplicates(reader: &mut Reader, view: &View, source: Vantage) -> Result<i64, StoreError> {
     let mut sum = 0;
     for question in [sql::CONFLICTS_AFTER_RETRY, sql::KEYS_WITH_TWO_BODIES] {
         let mut args = vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0)];
-        let text = sql::scope(&sql::clock(question, view.time), &view.scope, &mut args);
+        let text = sql::seen_by(question, source);
+        let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
         if let Some(row) = reader.first(text, &args).await? {
             sum += row.int(0)?;
         }

@@ -2,7 +2,7 @@
 
 use super::reader::{Arg, Reader};
 use super::{Store, StoreError, rows, sql};
-use crate::domain::event::AttemptError;
+use crate::domain::event::{AttemptError, Vantage};
 use crate::domain::stored::{Cursor, Dimension, RowFilter, RowPage, StoredEvent, TimeBasis, View};
 use crate::domain::time::UnixMillis;
 use std::collections::HashSet;
@@ -59,7 +59,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Client attempts that a filter names, newest first, at most `limit` (and [`PAGE_LIMIT`]),
+    /// Attempts that a filter names, from the view's [`Self::source`], newest first, at most `limit` (and [`PAGE_LIMIT`]),
     /// from the one behind `after` on.
     #[tracing::instrument(name = "db.events.list", level = "debug", skip_all)]
     pub async fn rows(
@@ -107,7 +107,8 @@ impl Store {
                 n - 1
             ));
         }
-        let mut items = reader.attempts(view, &only, args).await?;
+        let source = self.source_in(&mut reader, view).await?;
+        let mut items = reader.attempts(view, source, &only, args).await?;
         let has_more = items.len() > usize::try_from(limit).unwrap_or(usize::MAX);
         items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         let next = items.last().filter(|_| has_more).map(|last| Cursor {
@@ -118,7 +119,7 @@ impl Store {
             occurred_at: last.event.occurred_at,
             event_id: last.event.event_id.clone(),
         });
-        Ok(RowPage { items, next })
+        Ok(RowPage { items, source, next })
     }
 
     /// The events with these identities that are stored, in the order they were sent.
@@ -171,16 +172,18 @@ impl Reader {
         self.all(text, args).await?.iter().map(rows::stored_event).collect()
     }
 
-    /// Client attempts of a view, newest first, narrowed by conditions of `sql`; `args` begins with
+    /// Attempts of a view as `source` saw them, newest first, narrowed by conditions of `sql`; `args` begins with
     /// the window and the limit.
     pub(super) async fn attempts(
         &mut self,
         view: &View,
+        source: Vantage,
         only: &[String],
         mut args: Vec<Arg>,
     ) -> Result<Vec<StoredEvent>, StoreError> {
         let only = if only.is_empty() { "1 = 1".to_owned() } else { only.join(" AND ") };
-        let text = sql::clock(&sql::ATTEMPTS.replace("{only}", &only), view.time);
+        let text = sql::seen_by(&sql::ATTEMPTS.replace("{only}", &only), source);
+        let text = sql::clock(&text, view.time);
         let text = sql::scope(&text, &view.scope, &mut args);
         self.events(&text, &args).await
     }

@@ -70,7 +70,12 @@ async fn ask_everything(store: &Store) -> BTreeMap<String, Vec<Arg>> {
                     store.facts(&view, now).await.unwrap();
                     store.facts_within(&view, now, 4).await.unwrap();
                     store
-                        .key_services(&mut store.reader().await.unwrap(), &view, &[1, 2])
+                        .key_services(
+                            &mut store.reader().await.unwrap(),
+                            &view,
+                            Vantage::Client,
+                            &[1, 2],
+                        )
                         .await
                         .unwrap();
                     for (limited, retry) in [(None, None), (Some(true), Some(true))] {

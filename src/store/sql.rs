@@ -2,10 +2,12 @@
 //! value, and a few marks are filled from this file's own words:
 //!
 //! - `{scope}`: a condition on `series_id` ([`scope`]).
+//! - `{vantage}`: who saw the attempts that are counted ([`seen_by`]).
 //! - `{at}`, `{slot}`, `{minute}`: the columns of the clock that the question goes by ([`clock`]).
 //! - `{cells}`, `{actor_cells}`, `{kinds}`: other constants of this file.
 
 use super::reader::Arg;
+use crate::domain::event::Vantage;
 use crate::domain::stored::{Scope, TimeBasis};
 
 /// Columns of an event as `rows::stored_event` reads them, with the joins they need. The joins are
@@ -81,11 +83,13 @@ CAST(SUM(retried_operations) AS BIGINT), CAST(SUM(retry_successes) AS BIGINT), \
 CAST(SUM(gave_up) AS BIGINT) \
 FROM minute_counts WHERE {minute} >= $1 AND {minute} < $2 AND {scope} GROUP BY 1 ORDER BY 1";
 
-/// Counts of a stretch (`$1` to `$2`) by class and rank from the events' index alone.
-pub(super) const EDGE: &str = "\
+/// Counts of a stretch (`$1` to `$2`) in buckets of `$3` milliseconds, by class and rank, from the
+/// events' index: the edges of a window, and all of it for what only a gateway or an origin saw,
+/// of which no sums per minute are kept.
+pub(super) const EVENT_BUCKETS: &str = "\
 SELECT class_id, CAST(CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END AS BIGINT), \
-CAST(SUM(count) AS BIGINT) FROM events \
-WHERE {at} >= $1 AND {at} < $2 AND {scope} GROUP BY 1, 2";
+CAST(SUM(count) AS BIGINT), {at} - (({at} % $3) + $3) % $3 FROM events \
+WHERE {at} >= $1 AND {at} < $2 AND {scope} GROUP BY 1, 2, 4";
 
 /// The parts of a window by series and actor, as in [`CELLS`]; an event of the edges gives a row for
 /// each of its actors.
@@ -97,13 +101,13 @@ SELECT e.series_id, k.kind, CASE k.kind WHEN 0 THEN e.key_id WHEN 1 THEN e.addre
 WHEN 2 THEN e.account_id ELSE e.instance_id END, e.count, e.count * c.limited, \
 CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END \
 FROM events e CROSS JOIN classes c CROSS JOIN {kinds} k \
-WHERE c.id = e.class_id AND c.vantage = 'client' AND e.{at} >= $3 AND e.{at} < $4 AND {scope} \
+WHERE c.id = e.class_id AND c.vantage = '{vantage}' AND e.{at} >= $3 AND e.{at} < $4 AND {scope} \
 UNION ALL \
 SELECT e.series_id, k.kind, CASE k.kind WHEN 0 THEN e.key_id WHEN 1 THEN e.address_id \
 WHEN 2 THEN e.account_id ELSE e.instance_id END, e.count, e.count * c.limited, \
 CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END \
 FROM events e CROSS JOIN classes c CROSS JOIN {kinds} k \
-WHERE c.id = e.class_id AND c.vantage = 'client' AND e.{at} >= $5 AND e.{at} < $6 AND {scope}";
+WHERE c.id = e.class_id AND c.vantage = '{vantage}' AND e.{at} >= $5 AND e.{at} < $6 AND {scope}";
 
 /// The kinds of actors: key, address, account, instance.
 pub(super) const ALL_KINDS: &str = "(SELECT 0 AS kind UNION ALL SELECT 1 UNION ALL SELECT 2 \
@@ -142,22 +146,22 @@ AND class_id IN (SELECT id FROM classes WHERE vantage = $3) AND {scope} LIMIT 1"
 pub(super) const HAS_OBSERVATIONS: &str =
     "SELECT id FROM classes WHERE vantage <> 'client' LIMIT 1";
 
-/// How many client attempts (rows) a window holds, counted up to `$3`.
+/// How many attempts (rows) a window holds, counted up to `$3`.
 pub(super) const ATTEMPT_ROWS: &str = "\
 SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.{at} >= $1 AND e.{at} < $2 \
-AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') AND {scope} LIMIT $3) counted";
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') AND {scope} LIMIT $3) counted";
 
-/// Client attempts of a window, newest first, at most `$3`; `{only}` narrows them.
+/// Attempts of a window, newest first, at most `$3`; `{only}` narrows them.
 pub(super) const ATTEMPTS: &str = "\
 WHERE e.{at} >= $1 AND e.{at} < $2 AND {scope} AND {only} \
-AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') \
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') \
 ORDER BY e.{at} DESC, e.occurred_at DESC, e.event_id DESC LIMIT $3";
 
-/// Client attempts of the operations `{operations}` in a window, at most `$3`. The plus signs keep
+/// Attempts of the operations `{operations}` in a window, at most `$3`. The plus signs keep
 /// the planner from the index by time: it is the operations that are few.
 pub(super) const OF_OPERATIONS: &str = "\
 WHERE {operations} AND +e.{at} >= $1 AND +e.{at} < $2 AND {scope} \
-AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') LIMIT $3";
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') LIMIT $3";
 
 /// Limited attempts.
 pub(super) const ONLY_LIMITED: &str = "e.class_id IN (SELECT id FROM classes WHERE limited = 1)";
@@ -177,25 +181,25 @@ pub(super) const ONLY_FIRST: &str = "e.attempt <= 1";
 pub(super) const ONLY_FAILED: &str = "e.class_id IN (\
 SELECT id FROM classes WHERE limited = 0 AND (error <> '' OR status >= 400))";
 
-/// Durations of client attempts in a window with how many attempts took as long.
+/// Durations of attempts in a window with how many attempts took as long.
 pub(super) const DURATIONS: &str = "\
 SELECT e.duration_ms, CAST(SUM(e.count) AS BIGINT) FROM events e \
 WHERE e.{at} >= $1 AND e.{at} < $2 AND e.duration_ms IS NOT NULL AND {scope} \
-AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') \
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') \
 GROUP BY e.duration_ms ORDER BY e.duration_ms";
 
 /// Retries answered 409: the first attempt may have been carried out.
 pub(super) const CONFLICTS_AFTER_RETRY: &str = "\
 SELECT CAST(COALESCE(SUM(e.count), 0) AS BIGINT) FROM events e \
 WHERE e.{at} >= $1 AND e.{at} < $2 AND e.attempt > 1 AND {scope} \
-AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client' AND status = 409)";
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}' AND status = 409)";
 
 /// Idempotency keys that came with two bodies.
 pub(super) const KEYS_WITH_TWO_BODIES: &str = "\
 SELECT COUNT(*) FROM (SELECT e.idempotency_key_hash FROM events e \
 WHERE e.{at} >= $1 AND e.{at} < $2 AND e.idempotency_key_hash IS NOT NULL \
 AND e.body_hash IS NOT NULL AND {scope} \
-AND e.class_id IN (SELECT id FROM classes WHERE vantage = 'client') \
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') \
 GROUP BY e.idempotency_key_hash HAVING MIN(e.body_hash) <> MAX(e.body_hash)) twice";
 
 /// When the newest event was received.
@@ -375,6 +379,11 @@ pub(super) fn clock(sql: &str, time: TimeBasis) -> String {
         TimeBasis::Received => ("received_at", "received_slot", "received_minute"),
     };
     sql.replace("{at}", at).replace("{slot}", slot).replace("{minute}", minute)
+}
+
+/// Fills `{vantage}`: whose view of the attempts is counted.
+pub(super) fn seen_by(sql: &str, source: Vantage) -> String {
+    sql.replace("{vantage}", source.as_str())
 }
 
 /// Fills `{scope}` with the series that a scope names, and puts its values behind `args`.

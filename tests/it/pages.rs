@@ -195,6 +195,50 @@ async fn a_triage_with_a_marked_change_is_byte_identical_whenever_it_is_asked_fo
 }
 
 #[tokio::test]
+async fn a_pair_that_only_a_gateway_saw_has_a_triage_and_rows_that_say_so() {
+    let app = TestApp::start().await;
+    let mut events = incident(20);
+    for event in &mut events {
+        event["vantage"] = json!("gateway");
+        event["host"] = json!("seen.example.com");
+    }
+    app.store(&events).await;
+    let overview = app.get(&format!("/api/v1/overview?{WINDOW}")).await.json();
+    let pair = &overview["pairs"][0];
+    assert_eq!((&pair["source"], &pair["attempts"]), (&json!("gateway"), &json!(60)));
+    assert_eq!((&overview["source"], &pair["limited"]), (&json!("gateway"), &json!(40)));
+    let address = pair["triage"].as_str().unwrap();
+    let triage = app.get(&address.replace("/triage", "/triage.json")).await.json();
+    assert_eq!(triage["source"], "gateway");
+    assert_ne!(triage["steps"][0]["state"], "needs-data", "{}", triage["steps"][0]);
+    let html = check(&app.visit(address).await, address);
+    let page = text(&html, "main");
+    let note = "Counted from what the gateway saw, as no client reported them.";
+    assert!(page.contains(note) && !page.contains("Nothing is stored"), "{page}");
+    let document = app.get(&address.replace("/triage", "/triage.md")).await.text;
+    assert!(document.contains(note), "{document}");
+    let rows = app.get(&pair["rows"].as_str().unwrap().replace("/events", "/api/v1/events")).await;
+    assert_eq!(rows.json()["items"].as_array().unwrap().len(), 40);
+    for link in links(&html) {
+        let answer = app.visit(&link).await;
+        assert!(answer.status.is_success() || answer.status.is_redirection(), "{link}");
+    }
+
+    // A client that reports on another upstream: the sums are the clients', and say what is left out.
+    let mut own = incident(1);
+    own[0]["event_id"] = json!("own");
+    app.store(&own[..1]).await;
+    let overview = app.get(&format!("/api/v1/overview?{WINDOW}")).await.json();
+    assert_eq!(overview["source"], "client");
+    let note = overview["source_note"].as_str().unwrap();
+    assert!(note.starts_with("Not in these counts: 1 service and upstream"), "{note}");
+    let all = app.get(&format!("/triage.json?{WINDOW}")).await.json();
+    assert_eq!(all["source_note"], note);
+    let narrow = app.get(&address.replace("/triage", "/triage.json")).await.json();
+    assert_eq!(narrow["figures"], triage["figures"]);
+}
+
+#[tokio::test]
 async fn without_times_a_triage_goes_to_the_hour_of_the_last_limited_attempt() {
     let app = TestApp::start().await;
     app.store(&incident(3)).await;

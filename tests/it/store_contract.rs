@@ -57,6 +57,7 @@ on_both!(
     a_comparison_ends_with_the_window_however_late_it_is_asked_for,
     a_shared_key_names_its_services,
     pairs_without_a_client_are_counted_from_the_outermost_source,
+    a_triage_of_what_only_a_gateway_saw_counts_what_the_overview_counts,
     marks_concern_their_scope,
     what_senders_did_wrong_is_counted,
     the_hash_key_stays_the_same,
@@ -750,6 +751,97 @@ async fn pairs_without_a_client_are_counted_from_the_outermost_source(store: Sto
     let services = store.services(view(NOW.0, NOW.0 + 1).window).await.unwrap();
     assert_eq!(services.len(), 1);
     assert_eq!(services[0].counts.limited, 1);
+}
+
+async fn a_triage_of_what_only_a_gateway_saw_counts_what_the_overview_counts(store: Store) {
+    let mut batch = Vec::new();
+    for i in 0..300_i64 {
+        let vantage = if i % 3 == 0 { Vantage::Origin } else { Vantage::Gateway };
+        let mut one = event(&format!("g{i}"), UnixMillis(NOW.0 - i * 11_003));
+        one.vantage = vantage;
+        one.host = "seen.example.com".into();
+        one.status = Some(if i % 2 == 0 { 429 } else { 200 });
+        one.attempt = if i % 5 == 0 { 2 } else { 1 };
+        one.key_hash = Some(format!("hmac-sha256:{}", i % 4));
+        one.duration_ms = Some(i);
+        one.request_id = Some(format!("req-{}", i / 3));
+        one.count = 2;
+        batch.push(new(one));
+    }
+    batch.push(new(event("c", NOW)));
+    let mut inside = event("o", NOW);
+    inside.host = "inside.example.com".into();
+    inside.vantage = Vantage::Origin;
+    batch.push(new(inside));
+    store.insert(&batch, NOW).await.unwrap();
+    let scope = |service: Option<&str>, upstream: Option<&str>| Scope {
+        service: service.map(str::to_owned),
+        upstream: upstream.map(str::to_owned),
+        ..Scope::default()
+    };
+    for time in [TimeBasis::Event, TimeBasis::Received] {
+        let (from, to) = (NOW.0 - 3_000_123, NOW.0 + 1);
+        let question = View {
+            scope: scope(Some("checkout"), Some("seen.example.com")),
+            time,
+            ..view(from, to)
+        };
+        let seen: Vec<&NewEvent> = batch
+            .iter()
+            .filter(|one| {
+                let at = if time == TimeBasis::Event { one.event.occurred_at } else { NOW };
+                one.event.vantage == Vantage::Gateway && question.window.contains(at)
+            })
+            .collect();
+        let mut expected = Counts::default();
+        for one in &seen {
+            expected.add(&Counts::seen(&one.event, &one.verdict));
+        }
+        assert!(expected.limited > 0 && expected.retries > 0, "{expected:?}");
+        let pairs = store.pairs(question.window, time).await.unwrap();
+        let pair = pairs.iter().find(|pair| pair.upstream == "seen.example.com").unwrap();
+        assert_eq!((pair.source, pair.counts), (Vantage::Gateway, expected));
+
+        assert_eq!(store.source(&question).await.unwrap(), Vantage::Gateway);
+        assert_eq!(store.totals(&question).await.unwrap(), expected);
+        for width in [MINUTE_MS, 10 * MINUTE_MS] {
+            let mut sum = Counts::default();
+            for bucket in store.buckets(&question, width).await.unwrap() {
+                sum.add(&bucket.counts);
+            }
+            assert_eq!(sum, expected, "buckets by {time}");
+        }
+        for dimension in Dimension::ALL {
+            let list = store.dimensions(&question).await.unwrap();
+            let of = || list.iter().filter(|d| d.dimension == *dimension);
+            assert_eq!(of().map(|d| d.attempts).sum::<i64>(), expected.attempts, "{dimension}");
+            assert_eq!(of().map(|d| d.limited).sum::<i64>(), expected.limited, "{dimension}");
+            if *dimension == Dimension::Key {
+                assert_eq!(of().count(), 4, "each key is named");
+            }
+        }
+        let page = store.rows(&filter(question.clone()), None, 1_000).await.unwrap();
+        assert_eq!((page.items.len(), page.source), (seen.len(), Vantage::Gateway));
+        let facts = store.facts(&question, NOW).await.unwrap();
+        assert_eq!((facts.source, facts.totals), (Vantage::Gateway, expected));
+        assert_eq!(facts.attempts.len(), seen.len());
+        assert!(facts.attempts.iter().all(|s| s.event.vantage == Vantage::Gateway));
+        assert!(!facts.has_gateway_source && facts.has_origin_source);
+        assert!(!facts.observations.is_empty());
+        assert!(facts.observations.iter().all(|s| s.event.vantage == Vantage::Origin));
+        assert_eq!(facts.uncounted_pairs, 0);
+
+        // One client attempt anywhere in a wider scope: only clients count there, and it says so.
+        let wide = View { scope: scope(Some("checkout"), None), ..question.clone() };
+        let facts = store.facts(&wide, NOW).await.unwrap();
+        assert_eq!((facts.source, facts.totals.attempts), (Vantage::Client, 1));
+        assert_eq!(facts.uncounted_pairs, 2);
+        assert_eq!(store.rows(&filter(wide), None, 10).await.unwrap().items.len(), 1);
+        // Nor does a client's pair ever take a gateway's attempts, whatever the route.
+        let route = Scope { route: Some("/none".into()), ..scope(Some("checkout"), None) };
+        let routed = View { scope: route, ..question };
+        assert_eq!(store.source(&routed).await.unwrap(), Vantage::Client);
+    }
 }
 
 async fn marks_concern_their_scope(store: Store) {

@@ -31,6 +31,7 @@ pub use report_card::{Grade, GradeMark, LayerCard, ReportCard, report_card};
 pub use s2_reproduce::{CurlTwin, curl_twin};
 
 use self::operations::{Analysis, Rows};
+use super::event::Vantage;
 use super::spelling::spelled_enum;
 use super::stored::{Bucket, Counts, DimensionCounts, Mark, StoredEvent, View};
 use super::time::{UnixMillis, Window};
@@ -43,6 +44,12 @@ pub struct Facts {
     pub view: View,
     /// When the question was asked.
     pub now: UnixMillis,
+    /// Who saw the attempts that are counted: the client, or where no client reported on the scope
+    /// in the window, the outermost source that did (DESIGN 14).
+    pub source: Vantage,
+    /// How many (service, upstream) of the scope only others reported on, so that they are in none
+    /// of these counts: sources are never added up.
+    pub uncounted_pairs: usize,
     /// Sum over the window.
     pub totals: Counts,
     /// Sum over the stretch of equal length just before the window.
@@ -51,14 +58,15 @@ pub struct Facts {
     pub buckets: Vec<Bucket>,
     /// Counts by value of each dimension, largest `limited` first.
     pub dimensions: Vec<DimensionCounts>,
-    /// Client attempts of the window, ordered by `occurred_at`: all of them up to a cap; beyond it
+    /// Attempts of the window as the source saw them, ordered by `occurred_at`: all of them up to a cap; beyond it
     /// the limited ones, the other attempts of the same operations, retries and failures first.
     pub attempts: Vec<StoredEvent>,
     /// Whether `attempts` holds all of them; `false` where the cap cut some off.
     pub attempts_complete: bool,
-    /// What gateways and origins saw of these attempts, joined by request, ray or trace id.
+    /// What those further inside than the source saw of these attempts, joined by request, ray or trace id.
     pub observations: Vec<StoredEvent>,
-    /// Whether any gateway or origin observation of this scope is stored for the window at all.
+    /// Whether any gateway observation of this scope is stored for the window at all, beside what
+    /// is counted.
     pub has_gateway_source: bool,
     /// As above, for origins.
     pub has_origin_source: bool,
@@ -263,8 +271,21 @@ fn basis(analysis: &Analysis<'_>) -> String {
         text.push_str(&words::count(analysis.held()));
         text.push_str(" of them, limited ones, retries and failures first");
     }
+    if let Some(source) = source_phrase(analysis.facts.source) {
+        text.push_str(", ");
+        text.push_str(source);
+    }
     text.push('.');
     text
+}
+
+/// Where counts come from, where that isn't the client.
+pub const fn source_phrase(source: Vantage) -> Option<&'static str> {
+    match source {
+        Vantage::Client => None,
+        Vantage::Gateway => Some("counted from what the gateway saw, as no client reported them"),
+        Vantage::Origin => Some("counted from what the origin saw, as no client reported them"),
+    }
 }
 
 impl Finding {

@@ -3,7 +3,7 @@
 //! Attempts without an `operation_id` stay alone: nothing is joined by time (DESIGN 14).
 
 use super::{Facts, MAX_ROWS};
-use crate::domain::event::{RetryLayer, Vantage};
+use crate::domain::event::RetryLayer;
 use crate::domain::retry_after::{self, Flag};
 use crate::domain::stats::len;
 use crate::domain::stored::{Counts, StoredEvent};
@@ -17,7 +17,7 @@ use std::hash::Hash;
 pub struct Analysis<'a> {
     /// What it was made from.
     pub facts: &'a Facts,
-    /// Client attempts by time, then operation, number and id.
+    /// Attempts by time, then operation, number and id.
     pub attempts: Vec<&'a StoredEvent>,
     /// Operations with an id, by the time of their first attempt.
     pub operations: Vec<Operation<'a>>,
@@ -69,7 +69,7 @@ impl<'a> Analysis<'a> {
     /// Puts facts in order.
     pub fn new(facts: &'a Facts) -> Self {
         let mut attempts: Vec<&StoredEvent> =
-            facts.attempts.iter().filter(|a| a.event.vantage == Vantage::Client).collect();
+            facts.attempts.iter().filter(|a| a.event.vantage == facts.source).collect();
         attempts.sort_by(|a, b| order(a).cmp(&order(b)));
         let mut observations: Vec<&StoredEvent> = facts.observations.iter().collect();
         observations.sort_by(|a, b| order(a).cmp(&order(b)));
@@ -155,7 +155,7 @@ impl<'a> Analysis<'a> {
         let limited = attempts.iter().filter(|a| a.verdict.limited).map(|a| weight(a)).sum();
         let mut totals = Counts::default();
         for attempt in &attempts {
-            totals.add(&Counts::of(&attempt.event, &attempt.verdict));
+            totals.add(&Counts::seen(&attempt.event, &attempt.verdict));
         }
         Self {
             facts: self.facts,

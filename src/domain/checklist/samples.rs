@@ -169,6 +169,8 @@ pub fn facts(attempts: Vec<StoredEvent>) -> Facts {
     Facts {
         view: View { scope: Scope::default(), window, time: TimeBasis::Event },
         now: at(HOUR_MS),
+        source: Vantage::Client,
+        uncounted_pairs: 0,
         totals,
         before: Counts::default(),
         buckets,

@@ -2,6 +2,8 @@
 //! the frame around every page.
 
 use super::words;
+use crate::domain::checklist::source_phrase;
+use crate::domain::event::Vantage;
 use crate::domain::stored::{Bucket, Counts, Dimension, Scope, TimeBasis, View};
 use crate::domain::time::{Millis, UnixMillis, Window};
 use crate::export::text;
@@ -167,6 +169,29 @@ impl ViewOut {
     pub fn length(&self) -> String {
         words::length(self.to.0.since(self.from.0))
     }
+}
+
+/// What is to know about where counts come from: whose they are, where no client reported, and how
+/// many pairs are left out of them, as sources are never added up.
+pub fn source_note(source: Vantage, uncounted_pairs: usize) -> Option<String> {
+    let mut sentences = Vec::new();
+    if let Some(phrase) = source_phrase(source) {
+        let mut rest = phrase.chars();
+        let first = rest.next().map(|c| c.to_ascii_uppercase());
+        sentences.push(format!("{}{}.", first.unwrap_or_default(), rest.as_str()));
+    }
+    if uncounted_pairs > 0 {
+        let n = i64::try_from(uncounted_pairs).unwrap_or(i64::MAX);
+        let whom = match source {
+            Vantage::Client => "gateways or origins alone reported on",
+            Vantage::Gateway | Vantage::Origin => "an origin alone reported on",
+        };
+        sentences.push(format!(
+            "Not in these counts: {} that {whom}; each has a triage of its own.",
+            words::counted(n, "service and upstream", "pairs of service and upstream"),
+        ));
+    }
+    (!sentences.is_empty()).then(|| sentences.join(" "))
 }
 
 /// Who calls whom, in a few words: `checkout to api.example.com`.

@@ -2,7 +2,9 @@
 
 use super::address::{self, Address, ViewParams};
 use super::chart::Chart;
-use super::model::{Figure, Series, Shell, Stamp, ViewOut, bucket_width, figures, scope_title};
+use super::model::{
+    Figure, Series, Shell, Stamp, ViewOut, bucket_width, figures, scope_title, source_note,
+};
 use super::{origin, render, words};
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Bucket, Counts, Pair, Scope, TimeBasis, View};
@@ -15,6 +17,7 @@ use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::response::Html;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 /// How many services and upstreams the overview lists.
@@ -158,7 +161,11 @@ impl PairOut {
 pub struct Overview {
     /// The view.
     pub view: ViewOut,
-    /// The numbers over all pairs.
+    /// Whose observations the numbers count; `client` unless no client reported.
+    pub source: Vantage,
+    /// What is to know about it; null where the numbers are over all pairs.
+    pub source_note: Option<String>,
+    /// The numbers over all pairs with that source.
     pub figures: Vec<Figure>,
     /// Services and their upstreams, worst first; the worst 500 of them.
     pub pairs: Vec<PairOut>,
@@ -175,6 +182,8 @@ pub struct Overview {
 pub struct Input {
     /// The view.
     pub view: View,
+    /// Whose observations are counted in the sums.
+    pub source: Vantage,
     /// Sum over the window.
     pub totals: Counts,
     /// Counts over time.
@@ -196,6 +205,7 @@ impl Input {
         let mut pairs = store.pairs(view.window, view.time).await?;
         pairs.retain(|pair| is_in(&view.scope, pair));
         Ok(Self {
+            source: store.source(&view).await?,
             totals: store.totals(&view).await?,
             buckets: store.buckets(&view, bucket_width(view.window)).await?,
             pairs,
@@ -229,8 +239,16 @@ impl Overview {
     /// Words and rounds the input.
     pub fn build(input: &Input) -> Self {
         let view = &input.view;
+        let mut uncounted: BTreeMap<(&str, &str), bool> = BTreeMap::new();
+        for pair in &input.pairs {
+            let is_counted = uncounted.entry((&pair.service, &pair.upstream)).or_default();
+            *is_counted |= pair.source == input.source;
+        }
+        let uncounted = uncounted.values().filter(|is_counted| !**is_counted).count();
         Self {
             view: view.into(),
+            source: input.source,
+            source_note: source_note(input.source, uncounted),
             figures: figures(view, &input.totals),
             pairs: input
                 .pairs

@@ -4,8 +4,9 @@ use super::address::{self, Address, AddressError, ViewParams, filled};
 use super::attempt::AttemptOut;
 use super::model::{Shell, ViewOut, scope_title};
 use super::{render, services, words};
-use crate::domain::checklist::{answers, report_card};
-use crate::domain::stored::{Cursor, Dimension, RowFilter, StoredEvent, View};
+use crate::domain::checklist::{answers, report_card, source_phrase};
+use crate::domain::event::Vantage;
+use crate::domain::stored::{Cursor, Dimension, RowFilter, RowPage, StoredEvent, View};
 use crate::domain::time::UnixMillis;
 use crate::web::api::Problems;
 use crate::web::extract::Query;
@@ -115,6 +116,8 @@ pub struct Rows {
     pub view: ViewOut,
     /// What the list is of, in words.
     pub title: String,
+    /// Who saw the attempts; `client` unless no client reported on the scope.
+    pub source: Vantage,
     /// For the rows of a finding: how many attempts or operations are behind it in all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
@@ -186,31 +189,33 @@ pub fn filter_title(filter: &RowFilter) -> String {
 
 impl Rows {
     /// A page of `filter`'s rows.
-    pub fn of_filter(
-        path: &'static str,
-        filter: &RowFilter,
-        limit: u32,
-        items: &[StoredEvent],
-        next: Option<&Cursor>,
-    ) -> Self {
-        let next = next.map(|cursor| {
+    pub fn of_filter(path: &'static str, filter: &RowFilter, limit: u32, page: &RowPage) -> Self {
+        let next = page.next.as_ref().map(|cursor| {
             let rest = Rest { limit: Some(limit), after: Some(cursor), ..Rest::default() };
             list_address(path, filter, rest)
         });
         Self {
             view: (&filter.view).into(),
             title: filter_title(filter),
+            source: page.source,
             total: None,
-            items: items.iter().map(Into::into).collect(),
+            items: page.items.iter().map(Into::into).collect(),
             next,
         }
     }
 
     /// The rows of a finding.
-    pub fn of_finding(view: &View, text: &str, total: i64, items: &[StoredEvent]) -> Self {
+    pub fn of_finding(
+        view: &View,
+        source: Vantage,
+        text: &str,
+        total: i64,
+        items: &[StoredEvent],
+    ) -> Self {
         Self {
             view: view.into(),
             title: text.to_owned(),
+            source,
             total: Some(total),
             items: items.iter().map(Into::into).collect(),
             next: None,
@@ -268,6 +273,10 @@ impl RowsPage {
             }
             _ => format!("{}, newest first.", words::counted(shown, "row", "rows")),
         };
+        let note = match source_phrase(model.source) {
+            Some(phrase) => format!("{note} These are {phrase}."),
+            None => note,
+        };
         let rest = Rest { finding, ..Rest::default() };
         Self {
             shell: Shell::new("Attempts", "events").with_twin(list_address(
@@ -304,7 +313,12 @@ impl RowsPage {
                 occurred_at: UnixMillis(0),
                 event_id: filter.view.scope.service.clone().unwrap_or_default(),
             };
-            let rows = Rows::of_filter("/events", filter, 50, items, more.then_some(&next));
+            let page = RowPage {
+                items: items.to_vec(),
+                source: Vantage::Client,
+                next: more.then_some(next),
+            };
+            let rows = Rows::of_filter("/events", filter, 50, &page);
             Self::new(rows, filter, None)
         };
         let hostile: Vec<StoredEvent> =
@@ -313,7 +327,8 @@ impl RowsPage {
             .map(|i| samples::attempt(&format!("e{i}"), "op", 1 + i % 9, i64::from(i) * 3_000))
             .collect();
         let text = samples::hostile().concat();
-        let finding = Rows::of_finding(&samples::view(None, None), &text, 9_000, &hostile);
+        let finding =
+            Rows::of_finding(&samples::view(None, None), Vantage::Gateway, &text, 9_000, &hostile);
         vec![
             ("empty", page(&filter("checkout"), &[], false)),
             ("usual", page(&filter("checkout"), &samples::operation(), true)),
@@ -350,7 +365,7 @@ impl Found {
         }
         let (cursor, limit) = (params.cursor()?, params.page_rows()?);
         let page = state.store.rows(&filter, cursor.as_ref(), limit).await?;
-        let rows = Rows::of_filter(path, &filter, limit, &page.items, page.next.as_ref());
+        let rows = Rows::of_filter(path, &filter, limit, &page);
         Ok(Self { filter, finding: None, rows })
     }
 
@@ -370,7 +385,7 @@ impl Found {
         let (text, total, refs) =
             found.ok_or_else(|| Failure::not_found("finding of this view"))?;
         let items = state.store.rows_by_refs(&refs).await?;
-        let rows = Rows::of_finding(&filter.view, &text, total, &items);
+        let rows = Rows::of_finding(&filter.view, facts.source, &text, total, &items);
         Ok(Self { filter, finding: Some(id.to_owned()), rows })
     }
 }

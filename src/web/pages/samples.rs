@@ -232,6 +232,7 @@ fn pair(service: &str, upstream: &str, counts: Counts) -> Pair {
 pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
     let base = overview::Input {
         view: view(None, None),
+        source: Vantage::Client,
         totals: Counts::default(),
         buckets: Vec::new(),
         pairs: Vec::new(),
@@ -315,6 +316,8 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
     };
     let empty = triage::Input {
         view: view(None, None),
+        source: Vantage::Client,
+        uncounted_pairs: 0,
         totals: Counts::default(),
         buckets: Vec::new(),
         answers: Vec::new(),
@@ -338,6 +341,8 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
         "usual",
         triage::Input {
             view: view(Some("checkout"), Some("api.example.com")),
+            source: Vantage::Gateway,
+            uncounted_pairs: 2,
             totals: counts(2_600, 1_100, 900),
             buckets: buckets(),
             answers: answers_with("Cloudflare refused 900 of 3,700 attempts by a rate rule."),
@@ -355,6 +360,8 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
     samples.push(("empty", empty));
     let of = |facts: &Facts| triage::Input {
         view: facts.view.clone(),
+        source: facts.source,
+        uncounted_pairs: facts.uncounted_pairs,
         totals: facts.totals,
         buckets: facts.buckets.clone(),
         answers: answers(facts),

@@ -3,13 +3,16 @@
 
 use super::address::{self, Address, AddressError, ViewParams, filled};
 use super::chart::Chart;
-use super::model::{Figure, Series, Shell, Stamp, ViewOut, figures, scope_title, series_width};
+use super::model::{
+    Figure, Series, Shell, Stamp, ViewOut, figures, scope_title, series_width, source_note,
+};
 use super::overview::{Range, ranges};
 use super::{public_origin, render, words};
 use crate::config::Config;
 use crate::domain::checklist::{
     Answer, AnswerState, Finding, NextAction, PlannerInput, Step, Table, answers, plan,
 };
+use crate::domain::event::Vantage;
 use crate::domain::stored::{Bucket, Counts, Labels, Mark, RowFilter, Scope, TimeBasis, View};
 use crate::domain::time::{Millis, UnixMillis, Window};
 use crate::export::markdown;
@@ -241,6 +244,10 @@ pub struct Triage {
     pub permalink: String,
     /// Who calls whom.
     pub scope: String,
+    /// Whose observations are counted; `client` unless no client reported on the scope.
+    pub source: Vantage,
+    /// What is to know about the source of the counts; null where clients reported all of them.
+    pub source_note: Option<String>,
     /// The answers in short.
     pub summary: Vec<SummaryLine>,
     /// The numbers of the window.
@@ -261,6 +268,10 @@ pub struct Triage {
 pub struct Input {
     /// The view.
     pub view: View,
+    /// Whose observations are counted.
+    pub source: Vantage,
+    /// How many pairs of the scope others reported on alone.
+    pub uncounted_pairs: usize,
     /// Sum over the window.
     pub totals: Counts,
     /// Counts over time.
@@ -348,6 +359,8 @@ impl Triage {
             view: view.into(),
             permalink: Address::new("/triage").view(view).finish(),
             scope: scope_title(&view.scope),
+            source: input.source,
+            source_note: source_note(input.source, input.uncounted_pairs),
             summary,
             figures: figures(view, &input.totals),
             steps: input.answers.iter().map(|answer| step_out(view, answer)).collect(),
@@ -379,6 +392,9 @@ impl Triage {
             markdown::link("This triage", &href(&self.permalink)),
         )
         .ok();
+        if let Some(note) = &self.source_note {
+            writeln!(out, "{note}\n").ok();
+        }
         for line in &self.summary {
             writeln!(out, "- **{}**: {}", line.label, markdown::sentence(&line.text)).ok();
         }
@@ -648,6 +664,8 @@ impl Input {
             let suggested = PlannerInput::from_facts(&facts);
             Self {
                 view,
+                source: facts.source,
+                uncounted_pairs: facts.uncounted_pairs,
                 totals: facts.totals,
                 answers,
                 buckets: facts.buckets,
