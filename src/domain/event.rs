@@ -207,6 +207,7 @@ impl Event {
                 Some(AttemptError::CircuitOpen) => Some(Layer::Client),
                 _ => self.layer,
             },
+            ray_id: self.ray_id.clone(),
             error_code: self.error_code.clone(),
             ..Response::default()
         }

@@ -102,6 +102,8 @@ pub struct Response {
     pub path: Vec<Responder>,
     /// The layer that the client's own instrumentation claims. Weighs as evidence, never decides.
     pub claimed_layer: Option<super::classify::Layer>,
+    /// The ray id that the client took from the response, where it did not hand over the field.
+    pub ray_id: Option<String>,
     /// A machine-readable error code that the client took from the body.
     pub error_code: Option<String>,
 }

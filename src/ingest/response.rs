@@ -258,7 +258,7 @@ fn field(line: &str) -> Option<(&str, &str)> {
 /// by `connection: close` (RFC 9112 section 6.3). A head with none of them was shortened by hand.
 /// The other versions end the body elsewhere, so a `date` or a length is asked for; a lone status
 /// line with one field is an extract. `date` is not asked for in HTTP/1.1, since HAProxy's own
-/// answers have none.
+/// answers have none; a date and a length are all that a handler in Go sends without a body.
 pub fn is_whole_head(version: Option<&str>, headers: &HeaderFields) -> bool {
     let closes = headers
         .all("connection")
@@ -267,7 +267,7 @@ pub fn is_whole_head(version: Option<&str>, headers: &HeaderFields) -> bool {
     let dated = headers.has("date");
     let others = headers.len() >= 3;
     match version {
-        Some("HTTP/1.1") => framed && others,
+        Some("HTTP/1.1") => framed && (others || dated),
         Some(_) => others && (dated || headers.has("content-length")),
         None => others && (dated || framed),
     }

@@ -132,6 +132,17 @@ fn har() -> String {
 }
 
 #[test]
+fn a_head_without_any_field_was_cut_and_names_nobody() {
+    let output = classify(&["--format", "json"], b"HTTP/1.1 429 Too Many Requests\r\n\r\n");
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["returned_by"], "unknown", "{answer}");
+    assert_eq!(answer["reached_origin"], "unknown", "{answer}");
+    assert_eq!(answer["limit_type"], "rate", "{answer}");
+    let next = answer["collect_next"]["datum"].as_str().unwrap();
+    assert!(next.contains("response headers (server, date, via"), "{next}");
+}
+
+#[test]
 fn a_har_file_gives_every_limited_or_failed_exchange() {
     let output = classify(&["--format", "json"], har().as_bytes());
     assert!(output.status.success(), "{}", text(&output.stderr));

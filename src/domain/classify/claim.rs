@@ -1,7 +1,7 @@
 //! What signatures write down: claims about one product each, with the weight of their proof.
 
 use super::facts::Facts;
-use super::{Evidence, LimitType, LimitUnit, Responder, Says, Tri, Weight};
+use super::{Evidence, Layer, LimitType, LimitUnit, Responder, Says, Tri, Weight};
 
 /// One signature: a product, or a family of refusals, and the rules that see it.
 #[derive(Debug)]
@@ -27,6 +27,11 @@ impl Rule {
     /// A rule and where it is documented.
     pub(crate) const fn new(id: &'static str, source: &'static str) -> Self {
         Self { id, source }
+    }
+
+    /// Whether the rule looks at the response itself, not at what its client says beside it.
+    pub(crate) fn is_observed(&self) -> bool {
+        !matches!(self.id, "CL-1" | "CL-2" | "CF-9")
     }
 }
 
@@ -195,6 +200,10 @@ pub(crate) struct Sheet {
     pub(crate) claims: Vec<Claim>,
     /// Contradictions that a signature noticed, in words.
     pub(crate) conflicts: Vec<String>,
+    /// The header fields at hand are a part of what was sent: what is absent tells nothing.
+    pub(crate) is_extract: bool,
+    /// The layer that the client claims answered, where no product of that layer is seen.
+    pub(crate) claimed: Option<Layer>,
     /// What shows that no limit refused the attempt, whatever the status says.
     pub(crate) not_a_limit: Option<Evidence>,
 }
@@ -213,6 +222,11 @@ impl Sheet {
             // The enum runs from proof to none.
             self.claims.retain(|c| !FORMS.contains(&c.group) || c.weight <= signed);
         }
+    }
+
+    /// Whether anything that was seen, the client's own words aside, speaks about who answered.
+    pub(crate) fn attributes(&self) -> bool {
+        self.claims.iter().any(|c| c.says != Says::Limit && c.rule.is_observed())
     }
 
     /// Writes down a contradiction, in words.

@@ -23,11 +23,12 @@ static CF_5: Rule = Rule::new("CF-5", CACHE);
 static CF_6: Rule = Rule::new("CF-6", CACHE);
 static CF_7: Rule = Rule::new("CF-7", RULES);
 static CF_8: Rule = Rule::new("CF-8", ERRORS);
+static CF_9: Rule = Rule::new("CF-9", HEADERS);
 
 /// The signature.
 pub(crate) static SIGNATURE: Signature = Signature {
     id: "cloudflare",
-    rules: &[&CF_0, &CF_1, &CF_2, &CF_3, &CF_4, &CF_5, &CF_6, &CF_7, &CF_8],
+    rules: &[&CF_0, &CF_1, &CF_2, &CF_3, &CF_4, &CF_5, &CF_6, &CF_7, &CF_8, &CF_9],
     look,
 };
 
@@ -37,6 +38,11 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
     let named = facts.server_is("cloudflare");
     let ray = facts.get("cf-ray");
     let mitigated = facts.has("cf-mitigated");
+    if ray.is_none()
+        && let Some(id) = facts.response.ray_id.as_deref().filter(|id| is_ray_id(id))
+    {
+        sheet.add(Claim::on_path(&CF_9, WHO, format!("ray id {id}, as the client sent it")));
+    }
     if !named && ray.is_none() && !mitigated && !facts.has("cf-cache-status") {
         if facts.status >= 400 && facts.body.len() > 15 {
             error_page(facts, sheet, false);
@@ -88,6 +94,17 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
             }
         }
     }
+}
+
+/// Whether an id is written like a ray id with the data centre behind it: `8aa0b1c2d3e4f567-FRA`.
+/// The sixteen digits alone are the form of span ids too.
+fn is_ray_id(id: &str) -> bool {
+    id.split_once('-').is_some_and(|(ray, place)| {
+        ray.len() == 16
+            && ray.bytes().all(|b| b.is_ascii_hexdigit())
+            && place.len() == 3
+            && place.bytes().all(|b| b.is_ascii_uppercase())
+    })
 }
 
 /// Whether a proxy that people run themselves relayed this response to the client: an edge stands

@@ -132,6 +132,22 @@ pub(crate) fn next(hop: Option<Responder>) -> CollectNext {
             Some("curl -sS -D - -o /dev/null --resolve \"$HOST:443:$ORIGIN_ADDRESS\" \"$URL\""),
         ),
     };
+    worded(datum, reads_as, command)
+}
+
+/// What to send where the head of the response was not captured: without it nothing can be told.
+pub(crate) fn head() -> CollectNext {
+    worded(
+        "Send the response headers (server, date, via, cf-ray, retry-after and the others of the \
+         allow-list) and the first 2 KiB of the body: as headers and body_sample of the event, or \
+         as the whole output of curl -i.",
+        "A server name, an id that a hop adds, or a page that one product alone writes names the \
+         component that answered.",
+        Some("curl -sS -i \"$URL\" | head -c 8192"),
+    )
+}
+
+fn worded(datum: &str, reads_as: &str, command: Option<&str>) -> CollectNext {
     CollectNext {
         datum: datum.to_owned(),
         reads_as: reads_as.to_owned(),

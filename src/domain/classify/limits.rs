@@ -5,7 +5,7 @@ use super::claim::{Claim, LimitHint, Rule, Sheet, Signature};
 use super::facts::{Facts, contains_ci};
 use super::walk::Answer;
 use super::{LimitType, LimitUnit, Responder, Says};
-use crate::domain::retry_after::{Flag, Reading};
+use crate::domain::retry_after::{Flag, Reading, Strict};
 use crate::domain::time::{HOUR_MS, Millis};
 
 const RFC_6585: &str = "https://www.rfc-editor.org/rfc/rfc6585#section-4";
@@ -528,11 +528,20 @@ fn windows(facts: &Facts<'_>, sheet: &mut Sheet) {
 
 /// A wait of more than an hour is that of an allowance (gateways.md 3.6), where it can be believed.
 pub(crate) fn long_wait(facts: &Facts<'_>, reading: &Reading, sheet: &mut Sheet) {
-    let doubtful = [Flag::MsSuspect, Flag::Cached, Flag::Overflow, Flag::ClockSkew];
+    let doubtful = [
+        Flag::MsSuspect,
+        Flag::EpochS,
+        Flag::EpochMs,
+        Flag::Implausible,
+        Flag::Cached,
+        Flag::Overflow,
+        Flag::ClockSkew,
+    ];
     let Some(wait) = reading.lenient_delay else { return };
     if wait > Millis(HOUR_MS)
         && is_limit_status(facts.status)
         && !doubtful.iter().any(|flag| reading.has(*flag))
+        && !is_round_thousand(reading, wait)
         && !milliseconds_nearby(facts)
     {
         let seen = format!("a wait of {} s", wait.as_secs_f64());
@@ -540,6 +549,12 @@ pub(crate) fn long_wait(facts: &Facts<'_>, reading: &Reading, sheet: &mut Sheet)
         let chance = if reading.by_date { 0.7 } else { 0.86 };
         sheet.add(Claim::of_limit(&LT_4, LimitType::Quota, chance, seen));
     }
+}
+
+/// Whether plain seconds are full thousands but no full hours: `30000` is more likely half a minute
+/// in milliseconds than eight hours and twenty minutes.
+fn is_round_thousand(reading: &Reading, wait: Millis) -> bool {
+    matches!(reading.strict, Strict::Seconds(_)) && wait.0 % 1_000_000 == 0 && wait.0 % HOUR_MS != 0
 }
 
 /// Whether the answer writes moments or waits in milliseconds elsewhere: then a large number of

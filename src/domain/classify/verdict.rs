@@ -29,7 +29,7 @@ pub fn classify(response: &Response) -> Verdict {
         return plain(&facts, Responder::Origin, SERVED_CHANCE, Tri::Yes);
     }
     let reading = retry_after::read(&response.headers, response.observed_at);
-    let mut sheet = Sheet::default();
+    let mut sheet = Sheet { is_extract: !response.headers_complete, ..Sheet::default() };
     for signature in registry::all() {
         (signature.look)(&facts, &mut sheet);
     }
@@ -126,7 +126,8 @@ fn outermost(facts: &Facts<'_>) -> Option<Responder> {
 }
 
 /// The layer that the client's own instrumentation claims weighs as a hint for every product of
-/// that layer which is on the path, and never brings one into play.
+/// that layer which is on the path, and never brings one into play: where none is seen, it speaks
+/// only against an application that nothing else speaks for.
 fn claimed_layer(facts: &Facts<'_>, sheet: &mut Sheet) {
     let Some(layer) = facts.response.claimed_layer else { return };
     let mut products: Vec<Responder> = sheet
@@ -140,9 +141,37 @@ fn claimed_layer(facts: &Facts<'_>, sheet: &mut Sheet) {
     }
     products.sort_unstable();
     products.dedup();
+    if products.is_empty() && layer != Layer::Unknown {
+        sheet.claimed = Some(layer);
+    }
     for product in products {
-        let seen = format!("the client says that the {layer} answered");
-        sheet.add(Claim::at(&CL_1, product, Weight::Weak, seen));
+        sheet.add(Claim::at(&CL_1, product, Weight::Weak, client_says(layer)));
+    }
+}
+
+fn client_says(layer: Layer) -> String {
+    match layer {
+        Layer::Client => "the client says that it held the request back itself".to_owned(),
+        _ => format!("the client says that the {layer} answered"),
+    }
+}
+
+/// Shows a claimed layer of which no product is seen, and says where the verdict contradicts it.
+fn show_claim(facts: &Facts<'_>, sheet: &Sheet, verdict: &mut Verdict) {
+    let Some(layer) = facts.response.claimed_layer.filter(|layer| *layer != Layer::Unknown) else {
+        return;
+    };
+    let agrees = matches!(verdict.layer, Layer::Unknown) || verdict.layer == layer;
+    if sheet.claimed.is_some() {
+        let claim = Claim::at(&CL_1, Responder::Unknown, Weight::Weak, client_says(layer));
+        if agrees { &mut verdict.evidence } else { &mut verdict.against }.push(claim.evidence());
+    }
+    if !agrees {
+        verdict.conflicts.push(format!(
+            "{}, what was seen names the layer {}",
+            client_says(layer),
+            verdict.layer
+        ));
     }
 }
 
@@ -199,7 +228,12 @@ fn compose(facts: &Facts<'_>, sheet: &Sheet, reading: &Reading, answer: Answer) 
             Some(answer.responder)
         }
     });
-    Verdict {
+    let next = if sheet.is_extract && !sheet.attributes() {
+        collect::head()
+    } else {
+        collect::next(ask_about)
+    };
+    let mut verdict = Verdict {
         returned_by: answer.responder,
         layer: answer.responder.layer(),
         confidence: answer.chance,
@@ -219,9 +253,11 @@ fn compose(facts: &Facts<'_>, sheet: &Sheet, reading: &Reading, answer: Answer) 
         against,
         conflicts: answer.conflicts,
         hops: answer.hops,
-        collect_next: open.then(|| collect::next(ask_about)),
+        collect_next: open.then_some(next),
         hidden_retries: sheet.claims.iter().find_map(|c| c.retries),
-    }
+    };
+    show_claim(facts, sheet, &mut verdict);
+    verdict
 }
 
 /// Evidence for the answer and against it, strongest first; ties go by rule, so that the order of
@@ -419,11 +455,94 @@ mod tests {
         let mut claimed = response(429, &[("server", "Caddy")], "{\"a\":1,\"b\":2}");
         claimed.claimed_layer = Some(Layer::Edge);
         let verdict = classify(&claimed);
-        assert!(verdict.evidence.iter().all(|e| e.rule != "CL-1"), "{verdict:?}");
+        assert_eq!(verdict.hops, [Responder::Caddy], "{verdict:?}");
+        assert!(verdict.evidence.iter().any(|e| e.rule == "CL-1"), "{verdict:?}");
         claimed.claimed_layer = Some(Layer::Proxy);
         let verdict = classify(&claimed);
         let all = verdict.evidence.iter().chain(&verdict.against);
         assert!(all.map(|e| e.rule.as_str()).any(|rule| rule == "CL-1"), "{verdict:?}");
+    }
+
+    /// A 429 as a client's event hands it over: some of its fields, no body.
+    fn event(fields: &[(&str, &str)], claimed: Option<Layer>, ray_id: Option<&str>) -> Response {
+        Response {
+            status: Some(429),
+            headers: fields.iter().copied().collect(),
+            claimed_layer: claimed,
+            ray_id: ray_id.map(ToOwned::to_owned),
+            ..Response::default()
+        }
+    }
+
+    #[test]
+    fn an_event_without_captured_headers_is_not_called_the_origins() {
+        let waits = [("retry-after", "30"), ("date", "Wed, 11 Nov 2026 07:29:00 GMT")];
+        for fields in [&[][..], &waits] {
+            for claimed in [None, Some(Layer::Edge), Some(Layer::Client), Some(Layer::Origin)] {
+                let verdict = classify(&event(fields, claimed, None));
+                assert_eq!(verdict.returned_by, Responder::Unknown, "{claimed:?} {verdict:?}");
+                assert!(verdict.confidence < 0.5, "{claimed:?} {verdict:?}");
+                assert_eq!(verdict.reached_origin, Tri::Unknown, "{claimed:?} {verdict:?}");
+                assert_eq!(verdict.limit_type, LimitType::Rate);
+                assert!(verdict.limit_type_confidence <= 0.6, "{verdict:?}");
+                let listed = verdict.evidence.iter().filter(|e| e.rule == "CL-1").count();
+                assert_eq!(listed, usize::from(claimed.is_some()), "{verdict:?}");
+                let next = verdict.collect_next.unwrap();
+                assert!(next.datum.contains("response headers (server, date, via, cf-ray"));
+                assert!(next.datum.contains("first 2 KiB of the body"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_ray_id_alone_puts_cloudflare_on_the_path_and_names_nobody() {
+        for claimed in [None, Some(Layer::Edge), Some(Layer::Origin)] {
+            let verdict = classify(&event(&[], claimed, Some("8aa0b1c2d3e4f567-FRA")));
+            assert_eq!(verdict.hops, [Responder::Cloudflare], "{verdict:?}");
+            assert_eq!(verdict.returned_by, Responder::Unknown, "{verdict:?}");
+            assert_eq!(verdict.reached_origin, Tri::Unknown, "{verdict:?}");
+            let next = verdict.collect_next.unwrap();
+            assert!(next.datum.contains("response headers"), "{next:?}");
+        }
+        for other in ["8aa0b1c2d3e4f567", "not-a-ray", "8aa0b1c2d3e4f56\u{e9}-FRA"] {
+            assert!(classify(&event(&[], None, Some(other))).hops.is_empty(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_what_was_seen_contradicts_is_listed_against_it() {
+        let mut page = response(429, &[("server", "cloudflare")], "error code: 1015");
+        page.claimed_layer = Some(Layer::Client);
+        let verdict = classify(&page);
+        assert_eq!(verdict.returned_by, Responder::Cloudflare);
+        assert!(verdict.against.iter().any(|e| e.rule == "CL-1"), "{verdict:?}");
+        assert!(verdict.conflicts.iter().any(|c| c.contains("edge")), "{verdict:?}");
+    }
+
+    #[test]
+    fn a_bare_but_whole_head_stays_likely_the_origins_unless_the_client_says_otherwise() {
+        let mut whole = response(429, &[("date", "Wed, 11 Nov 2026 07:29:00 GMT")], "");
+        assert_eq!(classify(&whole).confidence.to_string(), "0.556");
+        assert_eq!(classify(&whole).returned_by, Responder::Origin);
+        whole.claimed_layer = Some(Layer::Edge);
+        assert_eq!(classify(&whole).returned_by, Responder::Unknown);
+        whole.claimed_layer = Some(Layer::Origin);
+        assert_eq!(classify(&whole).confidence.to_string(), "0.714");
+    }
+
+    #[test]
+    fn a_wait_that_may_be_milliseconds_or_a_moment_is_no_quota() {
+        let kind = |wait: &str| {
+            let date = ("date", "Wed, 11 Nov 2026 07:29:00 GMT");
+            classify(&event(&[("retry-after", wait), date], None, None)).limit_type
+        };
+        // Milliseconds, more than a day, seconds and milliseconds since 1970.
+        for wait in ["30000", "2592000", "1794400000", "1794400000000"] {
+            assert_eq!(kind(wait), LimitType::Rate, "{wait}");
+        }
+        for wait in ["7200", "36000", "40123"] {
+            assert_eq!(kind(wait), LimitType::Quota, "{wait}");
+        }
     }
 
     const NAMES: [&str; 34] = [

@@ -226,12 +226,28 @@ pub(crate) fn walk(sheet: &Sheet, outer: Option<Responder>, declared: &[Responde
     } else if whole_path_known {
         (chain, chain_best)
     } else if hops.is_empty() {
-        let odds = if marked.ratio > 1.0 { MARKED_ORIGIN_ODDS } else { BARE_ORIGIN_ODDS };
-        (chance(odds * marked.ratio), Weight::Medium)
+        let is_marked = markers().any(|c| c.rule.is_observed());
+        let odds = match (is_marked, sheet.is_extract) {
+            (true, _) => MARKED_ORIGIN_ODDS,
+            (false, false) => BARE_ORIGIN_ODDS,
+            (false, true) => PRIOR_ODDS,
+        };
+        let elsewhere = if sheet.claimed.is_some() { Weight::Weak } else { Weight::None };
+        (chance(odds * marked.ratio / elsewhere.ratio()), Weight::Medium)
     } else {
         (chain, Weight::Medium)
     };
     let settled = settle(raw, best, chain_conflict || !conflicts.is_empty());
+    if settled < ACCEPTED {
+        let responder = Responder::Unknown;
+        return Answer {
+            responder,
+            chance: settled,
+            stopped_at: hops.last().copied(),
+            hops,
+            conflicts,
+        };
+    }
     Answer { responder: Responder::Origin, chance: settled, stopped_at: None, hops, conflicts }
 }
 
