@@ -165,6 +165,11 @@ pub const ALL: &[Known] = &[
     known(Step::Behaviour, "no-final-outcome", "Failed operations without a final outcome."),
     known(Step::Behaviour, "success-after-retry", "How many retried operations ended well."),
     known(Step::Behaviour, "effective-success", "Success by operation beside success by attempt."),
+    known(
+        Step::Behaviour,
+        "several-first-attempts",
+        "Several attempts of one operation are all numbered 1.",
+    ),
     known(Step::Behaviour, "ungrouped-attempts", "Retries and refusals without an operation id."),
     known(
         Step::Behaviour,

@@ -2,6 +2,7 @@
 //!
 //! Attempts without an `operation_id` stay alone: nothing is joined by time (DESIGN 14).
 
+use super::words::{count, many};
 use super::{Facts, MAX_ROWS};
 use crate::domain::event::RetryLayer;
 use crate::domain::retry_after::{self, Flag};
@@ -113,6 +114,17 @@ impl<'a> Analysis<'a> {
     /// The limited attempts, in order.
     pub fn limited_attempts(&self) -> impl Iterator<Item = &'a StoredEvent> + '_ {
         self.attempts.iter().copied().filter(|a| a.verdict.limited)
+    }
+
+    /// The refusals that shares rest on: `404 refusals`, or `10,000 looked at of 28,600 refusals`
+    /// where more are stored than are held one by one.
+    pub fn refusals(&self) -> String {
+        let all = many(self.totals.limited.max(self.limited), "refusal");
+        if self.totals.limited > self.limited {
+            format!("{} looked at of {all}", count(self.limited))
+        } else {
+            all
+        }
     }
 
     /// The attempts by idempotency key, of one service and upstream each.

@@ -2,18 +2,21 @@
 //! record the same request, ray or trace id? Never by time.
 
 use super::operations::{Analysis, MAX_RECORDS, Rows, is_served, joined_attempts, tally, weight};
-use super::words::{count, list, many, name, share, verb};
+use super::words::{count, list, many, name, share, time_of_day, verb};
 use super::{Answer, AnswerState, Finding, NextAction, SHARE_FLOOR, Step, Table};
 use crate::domain::classify::{Certainty, CollectNext, Layer, LimitType, Responder, Tri, classify};
 use crate::domain::event::Vantage;
 use crate::domain::stats::ratio::Ratio;
 use crate::domain::stored::StoredEvent;
+use crate::domain::time::{DAY_MS, MINUTE_MS};
 use std::collections::HashMap;
 
 /// A responder needs this many refusals before it is named as one of several.
 const SEVERAL_FLOOR: i64 = 3;
 /// The share of served attempts that a record must hold before absence from it means anything.
 const COMPLETE_FROM: f64 = 0.95;
+/// How long refusals must be over before that is said.
+const OVER_AFTER_MS: i64 = 10 * MINUTE_MS;
 /// How many unknown answers are judged anew to learn what to collect.
 const JUDGED_ANEW: usize = 30;
 
@@ -47,6 +50,10 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
         .collect();
     let mut answer = Answer::new(Step::Source, AnswerState::Finding, String::new());
     answer.headline = headline(a, &by_responder, &several, unknown);
+    if let Some(end) = ended(a) {
+        answer.headline.push(' ');
+        answer.headline.push_str(&end);
+    }
     if unknown * 2 > a.limited {
         answer.state = AnswerState::NeedsData;
     }
@@ -97,11 +104,7 @@ fn headline(
     unknown: i64,
 ) -> String {
     if unknown * 2 > a.limited {
-        return format!(
-            "Who returned {} of {} is not known yet.",
-            count(unknown),
-            many(a.limited, "refusal")
-        );
+        return format!("Who returned {} of {} is not known yet.", count(unknown), a.refusals());
     }
     if several.len() > 1 {
         let parts: Vec<String> =
@@ -113,15 +116,37 @@ fn headline(
         );
     }
     let Some((top, n)) = by_responder.iter().find(|(r, _)| *r != Responder::Unknown) else {
-        return format!("Who returned {} is not known yet.", many(a.limited, "refusal"));
+        return format!("Who returned {} is not known yet.", a.refusals());
     };
     format!(
         "{} returned {} of {} ({}).",
         who_word(*top),
         count(*n),
-        many(a.limited, "refusal"),
+        a.refusals(),
         certainty(a, *top)
     )
+}
+
+/// When refusals stopped, where that is [`OVER_AFTER_MS`] or more before the end of what was asked.
+fn ended(a: &Analysis<'_>) -> Option<String> {
+    let last = a.limited_attempts().last()?.event.occurred_at;
+    let end = a.facts.view.window.to.0.min(a.facts.now.0);
+    let after: i64 =
+        a.facts.buckets.iter().filter(|b| b.start > last).map(|b| b.counts.attempts).sum();
+    // Refusals that are counted and not held may be newer.
+    let is_last = !a.facts.buckets.iter().any(|b| b.start > last && b.counts.limited > 0);
+    (is_last && end.saturating_sub(last.0) >= OVER_AFTER_MS).then(|| {
+        let when = if end.saturating_sub(last.0) < DAY_MS {
+            format!("{} UTC", time_of_day(last))
+        } else {
+            last.to_rfc3339()
+        };
+        if after > 0 {
+            format!("No refusal since {when} ({} later).", many(after, "attempt"))
+        } else {
+            format!("No refusal since {when}, and no attempt either.")
+        }
+    })
 }
 
 /// How a responder is called in a sentence.
@@ -152,7 +177,7 @@ fn who(a: &Analysis<'_>, top: Responder, n: i64) -> Finding {
             "{} wrote {} of {} ({}), layer {}; the verdict is {outcome}.",
             who_word(top),
             count(n),
-            many(a.limited, "refusal"),
+            a.refusals(),
             share(n, a.limited),
             top.layer()
         ),
@@ -263,7 +288,7 @@ fn open(a: &Analysis<'_>, unknown: i64, answer: &mut Answer) {
             format!(
                 "{} of {} ({}) can't be traced to a component with what was sent.",
                 count(unknown),
-                many(a.limited, "refusal"),
+                a.refusals(),
                 share(unknown, a.limited)
             ),
         )

@@ -1,7 +1,7 @@
 //! Step 2: reproduce it outside the application. Writes the `curl` twin of one refused attempt,
 //! without secrets, with probe limits.
 
-use super::operations::{Analysis, tally, weight};
+use super::operations::{Analysis, promised_ms, tally, weight};
 use super::words::{many, name, span};
 use super::{Answer, AnswerState, Finding, NextAction, Step, Table};
 use crate::domain::classify::{Layer, LimitType};
@@ -205,7 +205,7 @@ fn next(a: &Analysis<'_>, chosen: &StoredEvent, twin: &Twin) -> Vec<NextAction> 
     let promised = Sorted::new(
         a.limited_attempts()
             .filter(|s| s.event.host == chosen.event.host)
-            .filter_map(|s| Some((s.verdict.promised_ms?, weight(s)))),
+            .filter_map(|s| Some((promised_ms(s)?, weight(s)))),
     );
     let wait = promised.quantile(0.95);
     let kind = chosen.verdict.limit_type;

@@ -1,10 +1,11 @@
 //! Step 3: what kind of limit. From the verdicts, which rest on documented codes and headers;
 //! says which fix follows.
 
-use super::operations::{Analysis, Rows, tally, weight};
+use super::operations::{Analysis, Rows, promised_ms, tally, weight};
+use super::s5_time::field;
 use super::words::{clip, count, many, percent, share, share_with_interval};
 use super::{Answer, AnswerState, Finding, NextAction, Step, Table};
-use crate::domain::classify::{LimitType, Says, classify};
+use crate::domain::classify::{Evidence, LimitType, Says, classify};
 use crate::domain::stats::ratio::Ratio;
 use crate::domain::stored::StoredEvent;
 
@@ -26,11 +27,7 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
         let mut answer = Answer::new(
             Step::Limit,
             AnswerState::NeedsData,
-            format!(
-                "The kind of limit is not known for {} of {}.",
-                count(unknown),
-                many(a.limited, "refusal")
-            ),
+            format!("The kind of limit is not known for {} of {}.", count(unknown), a.refusals()),
         );
         answer.next.push(NextAction::text(
             "Send the machine-readable code of the body as `error_code`, the rate-limit fields in \
@@ -46,8 +43,8 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
                 "It is a {} limit ({} of {}): {}.",
                 kind_word(top),
                 share(n, a.limited),
-                many(a.limited, "refusal"),
-                fix(top).0
+                a.refusals(),
+                follows(a, top).0
             ),
         )
     };
@@ -69,7 +66,7 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
     }
     hidden(a, &mut answer);
     for (kind, _) in &several {
-        answer.next.push(NextAction::text(fix(*kind).1));
+        answer.next.push(NextAction::text(follows(a, *kind).1));
     }
     answer.tables.push(Table::new(
         "Kinds of limit",
@@ -77,7 +74,12 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
         kinds
             .iter()
             .map(|(kind, n)| {
-                vec![kind.to_string(), count(*n), share(*n, a.limited), fix(*kind).0.to_owned()]
+                vec![
+                    kind.to_string(),
+                    count(*n),
+                    share(*n, a.limited),
+                    follows(a, *kind).0.to_owned(),
+                ]
             })
             .collect(),
     ));
@@ -146,12 +148,40 @@ const fn fix(kind: LimitType) -> (&'static str, &'static str) {
     }
 }
 
+/// Which fix follows, by what was promised: nobody can wait as promised where nothing was.
+fn follows(a: &Analysis<'_>, kind: LimitType) -> (&'static str, &'static str) {
+    if kind != LimitType::Rate {
+        return fix(kind);
+    }
+    let of = || a.limited_attempts().filter(|s| s.verdict.limit_type == kind);
+    if of().any(|s| promised_ms(s).is_some()) {
+        fix(kind)
+    } else if of().any(|s| field(s).is_some()) {
+        (
+            "the promised wait can't be used: back off with full jitter and send fewer per window",
+            "Back off with full jitter, since the Retry-After that was sent is no usable wait, and \
+             space first attempts out to stay under the limit.",
+        )
+    } else {
+        (
+            "no wait was promised: back off with full jitter and send fewer per window",
+            "Back off with full jitter, since no Retry-After came, and space first attempts out to \
+             stay under the limit.",
+        )
+    }
+}
+
 fn one_kind(a: &Analysis<'_>, kind: LimitType, n: i64) -> Finding {
     let of = |s: &&StoredEvent| s.verdict.limit_type == kind;
     let rows: Rows = a.limited_attempts().filter(of).collect();
     let text = match kind {
         LimitType::Unknown => format!("{} without a sign of its kind.", many(n, "refusal")),
-        kind => format!("{} by a {} limit: {}.", many(n, "refusal"), kind_word(kind), fix(kind).0),
+        kind => format!(
+            "{} by a {} limit: {}.",
+            many(n, "refusal"),
+            kind_word(kind),
+            follows(a, kind).0
+        ),
     };
     let mut finding = if kind == LimitType::Unknown {
         Finding::note(id(kind), text)
@@ -165,9 +195,18 @@ fn one_kind(a: &Analysis<'_>, kind: LimitType, n: i64) -> Finding {
             finding = finding
                 .number("Chance that the kind is right", percent(verdict.limit_type_confidence));
         }
-        for evidence in verdict.evidence.iter().filter(|e| e.says == Says::Limit).take(3) {
+        // What a machine wrote for machines first; wording only adds to it.
+        let is_wording = |e: &Evidence| e.rule.starts_with("WO-");
+        let limits = || verdict.evidence.iter().filter(|e| e.says == Says::Limit);
+        let machine = || limits().filter(|e| !is_wording(e));
+        let others = verdict
+            .evidence
+            .iter()
+            .filter(|e| machine().next().is_none() && e.says == Says::At && !is_wording(e));
+        for evidence in machine().chain(others).chain(limits().filter(|e| is_wording(e))).take(3) {
+            let label = if is_wording(evidence) { "Wording" } else { "Evidence" };
             finding = finding
-                .number(&format!("Evidence {}", evidence.rule), clip(&evidence.observed, 160));
+                .number(&format!("{label} {}", evidence.rule), clip(&evidence.observed, 160));
         }
     }
     finding.rows(rows)

@@ -297,8 +297,9 @@ fn separated(a: &Analysis<'_>, looked: &[Looked<'_>]) -> Answer {
             Step::Scope,
             AnswerState::Finding,
             format!(
-                "The {} separates: {} takes {} of {}.",
+                "One {} is refused{}: {} has {} of the {}.",
                 first.dimension,
+                if top.limited == first.whole.hits { "" } else { " most" },
                 shown(first.dimension, &top.value),
                 share(top.limited, first.whole.hits),
                 many(first.whole.hits, "refusal")

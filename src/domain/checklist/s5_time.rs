@@ -629,7 +629,8 @@ fn windows(a: &Analysis<'_>) -> Vec<Finding> {
         if let Some(best) = best {
             let who = if kind == "service" { name(who) } else { short_hash(who) };
             let rows: Rows = refused.iter().map(|(s, _)| *s).collect();
-            let finding = describe(best, len(windows.len()))
+            let latest = windows.iter().map(|w| w.ends_at).max().unwrap_or(best.ends_at);
+            let finding = describe(best, len(windows.len()), UnixMillis(latest))
                 .number("Of", format!("{kind} {who} at {}", name(host)))
                 .number("Refusals that name this end", count(best.refusals));
             found.push((rows.total, finding.rows(rows)));
@@ -639,9 +640,35 @@ fn windows(a: &Analysis<'_>) -> Vec<Finding> {
     found.into_iter().take(5).map(|(_, finding)| finding).collect()
 }
 
-fn describe(window: &window::FixedWindow, of: i64) -> Finding {
+fn describe(window: &window::FixedWindow, of: i64, latest: UnixMillis) -> Finding {
     let end = UnixMillis(window.ends_at);
+    let seen =
+        format!("{} seen, the latest ended at {} UTC", many(of, "window"), time_of_day(latest));
     let finding = match window.begin {
+        Begin::FirstRequest { at, length_ms } if of > 1 => Finding::new(
+            "window-from-first-request",
+            format!(
+                "The window lasts {}, begins at the first request and is not aligned with the \
+                 clock ({seen}).",
+                span(length_ms)
+            ),
+        )
+        .number("Began", UnixMillis(at).to_rfc3339())
+        .number("Length", span(length_ms)),
+        Begin::Clock if of > 1 => Finding::new(
+            "window-on-clock",
+            format!(
+                "The window is fixed and ends at the turn of a minute by the clock ({seen}): all \
+                 its callers start anew together."
+            ),
+        ),
+        Begin::Elsewhere if of > 1 => Finding::new(
+            "window-not-on-clock",
+            format!(
+                "The window is fixed and does not end at the turn of a minute ({seen}); what began \
+                 it can't be shown."
+            ),
+        ),
         Begin::FirstRequest { at, length_ms } => Finding::new(
             "window-from-first-request",
             format!(
@@ -671,7 +698,10 @@ fn describe(window: &window::FixedWindow, of: i64) -> Finding {
             ),
         ),
     };
-    finding.number("Ends", end.to_rfc3339()).number("Windows seen", count(of))
+    finding
+        .number("Ends", end.to_rfc3339())
+        .number("Latest end", latest.to_rfc3339())
+        .number("Windows seen", count(of))
 }
 
 /// Waits are counted from sending where no duration is known.

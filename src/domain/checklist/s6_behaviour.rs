@@ -5,10 +5,12 @@
 //! ask the same of one retry layer.
 
 use super::operations::{
-    Analysis, Gap, Operation, Rows, group_by, is_served, is_write, tally, weight, whereabouts,
+    Analysis, Gap, Operation, Rows, group_by, is_served, is_write, promised_ms, tally, weight,
+    whereabouts,
 };
 use super::words::{
     count, factor, many, maybe_span, name, proportion, quotient, share, share_with_interval, span,
+    verb,
 };
 use super::{Answer, AnswerState, Finding, NextAction, Step, Table};
 use crate::domain::classify::{LimitType, Tri};
@@ -157,6 +159,7 @@ fn reporting(a: &Analysis<'_>, answer: &mut Answer) {
             );
         }
     }
+    unnumbered(a, answer);
     let t = &a.totals;
     if t.attempts >= super::SHARE_FLOOR && t.succeeded == 0 {
         answer.findings.push(Finding::note(
@@ -177,6 +180,41 @@ fn reporting(a: &Analysis<'_>, answer: &mut Answer) {
              whether two layers retry.",
         ));
     }
+}
+
+/// Operations of several attempts that all call themselves the first: nobody sends `attempt`, so
+/// retries are counted as requests.
+fn unnumbered(a: &Analysis<'_>, answer: &mut Answer) {
+    let mut rows = Rows::default();
+    let mut operations = 0_i64;
+    for operation in a.operations.iter().filter(|operation| {
+        operation.attempts.len() > 1
+            && operation
+                .attempts
+                .iter()
+                .all(|s| s.event.attempt == 1 && s.event.retry_layer.is_none())
+    }) {
+        operations += operation.weight();
+        rows.extend(operation.attempts.iter().skip(1).copied());
+    }
+    if operations == 0 {
+        return;
+    }
+    let text = format!(
+        "{} {} several first attempts ({} beyond the first): send `attempt`, from 1 on. Until then \
+         retries are counted as requests.",
+        many(operations, "operation"),
+        verb(operations, "has", "have"),
+        count(rows.total)
+    );
+    if answer.state == AnswerState::Clear {
+        answer.state = AnswerState::NeedsData;
+        answer.headline.clone_from(&text);
+    }
+    answer.findings.push(Finding::note("several-first-attempts", text).rows(rows));
+    answer.next.push(NextAction::text(
+        "Number the attempts of one operation with `attempt`: 1 for the first, 2 for its retry.",
+    ));
 }
 
 /// More than one layer re-sends in one operation: the factors multiply.
@@ -1050,7 +1088,7 @@ pub(super) fn no_final_outcome(a: &Analysis<'_>) -> Option<Finding> {
     let mut ended = 0_i64;
     for operation in &a.operations {
         let last = operation.last();
-        let pause = last.verdict.promised_ms.or(last.event.computed_delay_ms).unwrap_or_default();
+        let pause = promised_ms(last).or(last.event.computed_delay_ms).unwrap_or_default();
         if is_served(last) || last.event.answered_at().0.saturating_add(pause) > settled {
             continue;
         }

@@ -256,6 +256,9 @@ const MEETS_THE_LIMIT: [&str; 6] = [
     "fix-back-off-overload",
 ];
 
+/// Fewer attempts may well be advised; more never help where a hop refuses.
+const ADD_NONE: &str = "Don't add attempts in the application";
+
 /// Answers step 7 from the answers of steps 1 to 6.
 pub(super) fn answer(a: &Analysis<'_>, earlier: &[Answer]) -> Answer {
     if a.facts.totals.attempts == 0 {
@@ -334,14 +337,24 @@ pub(super) fn answer(a: &Analysis<'_>, earlier: &[Answer]) -> Answer {
     answer.tables.push(Table::new(
         "What not to touch",
         &["leave alone", "because"],
-        leave.iter().map(|(_, what, why)| vec![(*what).to_owned(), why.clone()]).collect(),
+        leave
+            .iter()
+            .map(|(_, what, why)| {
+                let cell =
+                    if *what == ADD_NONE { "adding attempts in the application" } else { what };
+                vec![cell.to_owned(), why.clone()]
+            })
+            .collect(),
     ));
     answer.findings.extend(advised.into_iter().map(|(finding, _)| finding));
-    answer.findings.extend(
-        leave
-            .into_iter()
-            .map(|(id, what, why)| Finding::note(id, format!("Leave alone: {what}. {why}"))),
-    );
+    answer.findings.extend(leave.into_iter().map(|(id, what, why)| {
+        let text = if what == ADD_NONE {
+            format!("{what}. {why}")
+        } else {
+            format!("Leave alone: {what}. {why}")
+        };
+        Finding::note(id, text)
+    }));
     planned(a, &mut answer);
     answer
 }
@@ -413,7 +426,7 @@ fn leave(a: &Analysis<'_>, found: &[&Finding]) -> Vec<(&'static str, &'static st
         let names: Vec<String> = hops.iter().map(|layer| named(*layer)).collect();
         leave.push((
             "leave-attempts",
-            "the application's number of attempts",
+            ADD_NONE,
             format!(
                 "A refusal by {} is not fixed by more application retries: each one is counted by \
                  the same rule.",
@@ -437,7 +450,7 @@ fn leave(a: &Analysis<'_>, found: &[&Finding]) -> Vec<(&'static str, &'static st
                     "{} of {} never reached it: more servers or a higher limit there change nothing \
                      for those.",
                     count(unreached),
-                    many(a.limited, "refusal")
+                    a.refusals()
                 ),
             ));
         }
@@ -450,7 +463,7 @@ fn leave(a: &Analysis<'_>, found: &[&Finding]) -> Vec<(&'static str, &'static st
             format!(
                 "{} of {} ({}) were refused by the origin and only relayed by what stands in front.",
                 count(origin),
-                many(a.limited, "refusal"),
+                a.refusals(),
                 share(origin, a.limited)
             ),
         ));

@@ -917,6 +917,20 @@ fn behaviour_cases() -> Vec<Case> {
             &["exhausted"],
             outcome(Outcome::Retrying),
         ),
+        case(
+            "several attempts that all say they are the first",
+            &["several-first-attempts"],
+            &["ungrouped-attempts"],
+            facts(pairs(
+                30,
+                None,
+                |i| 500 + spread(i),
+                |_, _, second| {
+                    second.event.attempt = 1;
+                    second.event.retry_layer = None;
+                },
+            )),
+        ),
         case("no operation id", &["ungrouped-attempts"], &[], facts(refusals(5, |_, _| {}))),
         case(
             "only failures",
@@ -1085,13 +1099,14 @@ fn the_usual_sample_tells_its_story() {
     let head = |step: usize| answers[step - 1].headline.clone();
     assert_eq!(
         head(1),
-        "Two components refuse here and need different fixes: cloudflare (92.3 %) and origin (7.7 %)."
+        "Two components refuse here and need different fixes: cloudflare (92.3 %) and origin (7.7 %). \
+         No refusal since 10:29:45 UTC (294 attempts later)."
     );
     assert_eq!(
         head(6),
         "Both sdk and app retry in the same operation: sdk 3 × app 2 = up to 6 attempts for one intent."
     );
-    assert!(head(4).starts_with("The key separates: 9d3f0011…"), "{}", head(4));
+    assert!(head(4).starts_with("One key is refused: 9d3f0011…"), "{}", head(4));
     assert!(head(8).starts_with("Better since \"SDK retries off\""), "{}", head(8));
     let twin = answers[1].next[0].command.clone().unwrap();
     assert!(twin.contains("'https://api.example.com/v1/orders/'\"$ROUTE_ID\""), "{twin}");
@@ -1143,7 +1158,9 @@ fn weights_count_and_not_events() {
     }
     attempts.extend(refusals(2, |_, s| s.event.count = 5));
     let answers = answers(&facts(attempts));
-    assert_eq!(answers[0].headline, "cloudflare returned 10 of 10 refusals (certain).");
+    let head = &answers[0].headline;
+    assert!(head.starts_with("cloudflare returned 10 of 10 refusals (certain)."), "{head}");
+    assert!(head.ends_with(" UTC (891 attempts later)."), "{head}");
     assert_eq!(answers[0].basis, "Rests on 1,000 attempts, 10 of them limited.");
 }
 
@@ -1384,4 +1401,97 @@ fn waits_that_can_not_be_compared_are_neither_clear_nor_passed() {
     let (answer, grade) = head_and_grade(&facts, Step::Behaviour, 1);
     assert_eq!(answer.state, AnswerState::NeedsData, "{}", answer.headline);
     assert_eq!(grade.mark, GradeMark::NotSeen, "{}", grade.evidence);
+}
+
+#[test]
+fn what_to_leave_alone_does_not_forbid_fewer_attempts() {
+    let facts = facts(join([traffic(100), refusals(30, |_, _| {})]));
+    let fix = &answers(&facts)[6];
+    let leave = fix.findings.iter().find(|f| f.id == "leave-attempts").unwrap();
+    assert!(leave.text.starts_with("Don't add attempts in the application"), "{}", leave.text);
+}
+
+#[test]
+fn nobody_is_told_to_wait_as_promised_where_nothing_was() {
+    let head = |attempts| answers(&facts(attempts))[2].headline.clone();
+    let none = head(refusals(30, |_, s| {
+        s.event.retry_after = None;
+        s.verdict.promised_ms = None;
+    }));
+    assert!(none.contains("no wait was promised: back off with full jitter"), "{none}");
+    let epoch = head(refusals(30, |_, s| {
+        s.event.retry_after = Some("1794391260".to_owned());
+        s.verdict.promised_ms = Some(1_794_391_260_000);
+    }));
+    assert!(epoch.contains("the promised wait can't be used"), "{epoch}");
+    let promised = head(refusals(30, |_, _| {}));
+    assert!(promised.contains("wait as promised"), "{promised}");
+}
+
+#[test]
+fn a_sample_is_not_presented_as_the_total() {
+    let mut facts = facts(refusals(40, |_, _| {}));
+    facts.totals.limited = 28_600;
+    facts.totals.attempts = 30_000;
+    facts.attempts_complete = false;
+    let answers = answers(&facts);
+    for step in [0, 2] {
+        let head = &answers[step].headline;
+        assert!(head.contains("40 looked at of 28,600 refusals"), "{head}");
+    }
+}
+
+#[test]
+fn refusals_that_stopped_are_told_with_the_time() {
+    let facts = facts(join([traffic(100), refusals(30, |_, _| {})]));
+    let head = &answers(&facts)[0].headline;
+    assert!(head.contains("No refusal since 10:09:"), "{head}");
+    let lasting = super::samples::facts(refusals(30, |i, s| s.event.occurred_at = at(i * 120_000)));
+    let head = &answers(&lasting)[0].headline;
+    assert!(!head.contains("No refusal since"), "{head}");
+}
+
+#[test]
+fn a_kind_of_limit_shows_what_a_machine_wrote_before_wording() {
+    let worded = facts(refusals(30, |_, s| {
+        s.event.content_type = Some("application/json".to_owned());
+        s.event.error_code = Some("rate_limit_exceeded".to_owned());
+        s.event.body_sample = Some(
+            r#"{"code":"rate_limit_exceeded","message":"Too many requests, slow down."}"#
+                .to_owned(),
+        );
+        s.event.headers.push(("x-ratelimit-remaining".to_owned(), "0".to_owned()));
+    }));
+    let rate = answers(&worded)[2].findings.iter().find(|f| f.id == "limit-rate").unwrap().clone();
+    let labels: Vec<&str> = rate.numbers.iter().map(|(label, _)| &**label).collect();
+    assert!(labels.iter().any(|l| l.starts_with("Evidence")), "{labels:?}");
+    assert!(labels.last().is_some_and(|l| l.starts_with("Wording")), "{labels:?}");
+    for facts in [worded, samples::usual(), samples::extreme(), samples::hostile()] {
+        for finding in &answers(&facts)[2].findings {
+            let labels: Vec<&str> = finding.numbers.iter().map(|(label, _)| &**label).collect();
+            let wording = labels.iter().position(|label| label.starts_with("Wording"));
+            let machine = labels.iter().rposition(|label| label.starts_with("Evidence"));
+            assert!(wording.zip(machine).is_none_or(|(w, m)| m < w), "{labels:?}");
+            assert!(!labels.iter().any(|label| label.starts_with("Evidence WO-")), "{labels:?}");
+        }
+    }
+}
+
+#[test]
+fn several_windows_are_told_by_length_and_latest_end() {
+    // Three windows of 60 s, each begun by its own first request, off the clock.
+    let mut attempts = Vec::new();
+    for round in 0..3_i64 {
+        for mut s in fixed_window(15, &[(63, 12), (70, 5)]) {
+            s.event.event_id = format!("{}-{round}", s.event.event_id);
+            s.event.occurred_at.0 += round * 200_000;
+            attempts.push(s);
+        }
+    }
+    let head = answers(&facts(attempts))[4].headline.clone();
+    assert_eq!(
+        head,
+        "The window lasts 1 min, begins at the first request and is not aligned with the clock (3 \
+         windows seen, the latest ended at 10:07:55 UTC)."
+    );
 }

@@ -378,7 +378,10 @@ pub fn figures(view: &View, counts: &Counts) -> Vec<Figure> {
             label: "Attempts per operation",
             value: per_operation,
             text: words::factor(per_operation),
-            note: Some(format!("retries are {} of requests", words::percent_or_none(share))),
+            note: Some(share.map_or_else(
+                || "no first attempt to set retries against".to_owned(),
+                |share| format!("retries are {} of requests", words::percent_or_none(Some(share))),
+            )),
             rows: Some(rows_of(view, None, Some(true), None)),
         },
         Figure {

@@ -331,7 +331,8 @@ fn step_out(view: &View, answer: &Answer) -> StepOut {
 fn leave_alone(answers: &[Answer]) -> Option<SummaryLine> {
     const START: &str = "Leave alone: ";
     let fix = answers.iter().find(|answer| answer.step == Step::Fix)?;
-    let text = fix.findings.iter().find_map(|finding| finding.text.strip_prefix(START))?;
+    let finding = fix.findings.iter().find(|finding| finding.id.starts_with("leave-"))?;
+    let text = finding.text.strip_prefix(START).unwrap_or(&finding.text);
     let mut rest = text.chars();
     let text = rest.next()?.to_uppercase().chain(rest).collect();
     Some(SummaryLine { label: "What to leave alone", text, step: Step::Fix })
