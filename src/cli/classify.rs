@@ -144,9 +144,7 @@ fn whole(input: impl BufRead, args: &Args, output: &mut impl Write) -> anyhow::R
     }
     let text = decode(&bytes);
     let is_object = text.trim_start().starts_with('{');
-    // Some tools write other members before `log`.
-    let may_be_har = is_object && text.contains("\"entries\"") && !text.contains("\"raw\"");
-    if args.har || may_be_har || har::is_har(text.as_bytes()) {
+    if args.har || har::is_har(&text) {
         return exchanges(text.as_bytes(), args.format, output);
     }
     let case = if is_object {
@@ -194,7 +192,9 @@ fn exchanges(bytes: &[u8], format: Format, output: &mut impl Write) -> anyhow::R
             )?;
             for (entry, verdict) in &judged {
                 let method = entry.response.request.method.as_deref().unwrap_or("GET");
-                let head = format!("Exchange {}: {method} {}", entry.index, entry.url);
+                // People count from 1.
+                let number = entry.index.saturating_add(1);
+                let head = format!("Exchange {number}: {method} {}", entry.url);
                 writeln!(output, "\n{}", text::line(&head))?;
                 output.write_all(text::render(&entry.response, verdict, &[]).as_bytes())?;
             }

@@ -27,11 +27,14 @@ pub enum HarError {
     Shape(#[source] serde_json::Error),
 }
 
-/// Whether bytes look like a HAR file: a JSON object whose first member is `log`.
-pub fn is_har(bytes: &[u8]) -> bool {
-    let start = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let mut letters = start.iter().copied().filter(|b| !b.is_ascii_whitespace());
-    b"{\"log\":{".iter().all(|expected| letters.next() == Some(*expected))
+/// Whether a text looks like a HAR file: a JSON object whose first member is `log`, or one with
+/// `entries` and no `raw`, since some tools write other members first.
+pub fn is_har(text: &str) -> bool {
+    let start = text.trim_start_matches(|c: char| c == '\u{feff}' || c.is_whitespace());
+    let mut letters = start.bytes().filter(|b| !b.is_ascii_whitespace());
+    let begins_with_log = b"{\"log\":{".iter().all(|expected| letters.next() == Some(*expected));
+    let is_object = start.starts_with('{');
+    begins_with_log || is_object && start.contains("\"entries\"") && !start.contains("\"raw\"")
 }
 
 /// Reads every exchange that got a response, in the order of the file. Entries without a status
@@ -228,7 +231,7 @@ mod tests {
 
     #[test]
     fn entries_with_a_status_are_read() {
-        assert!(is_har(FILE.as_bytes()));
+        assert!(is_har(FILE));
         let read = entries(FILE.as_bytes()).unwrap();
         assert_eq!(read.iter().map(|e| e.index).collect::<Vec<_>>(), [0, 2]);
         let first = &read[0];
@@ -246,7 +249,9 @@ mod tests {
     fn other_json_says_what_was_expected() {
         let error = entries(b"{\"log\":{}}").unwrap_err();
         assert!(error.to_string().contains("log.entries"));
-        assert!(!is_har(b"HTTP/1.1 429 Too Many Requests"));
+        assert!(!is_har("HTTP/1.1 429 Too Many Requests"));
+        assert!(is_har("\u{feff}{\"comment\": \"\", \"log\": {\"entries\": []}}"));
+        assert!(!is_har("{\"raw\": \"HTTP/1.1 429\", \"entries\": 1}"));
     }
 
     proptest::proptest! {

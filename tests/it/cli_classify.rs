@@ -140,6 +140,10 @@ fn a_head_without_any_field_was_cut_and_names_nobody() {
     assert_eq!(answer["limit_type"], "rate", "{answer}");
     let next = answer["collect_next"]["datum"].as_str().unwrap();
     assert!(next.contains("response headers (server, date, via"), "{next}");
+    let said = text(&classify(&[], b"HTTP/1.1 429 Too Many Requests\r\n\r\n").stdout);
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("To settle who answered, send the response headers (server"), "{said}");
+    assert!(!said.contains(".."), "{said}");
 }
 
 #[test]
@@ -157,7 +161,7 @@ fn a_har_file_gives_every_limited_or_failed_exchange() {
     assert_eq!(answers[0]["url"], "b.example.com/v1/x");
     let said = text(&classify(&["--har"], har().as_bytes()).stdout);
     assert!(said.starts_with("3 of 4 exchanges were limited or failed."), "{said}");
-    assert!(said.contains("Exchange 1: GET b.example.com/v1/x"), "{said}");
+    assert!(said.contains("Exchange 2: GET b.example.com/v1/x"), "{said}");
     assert!(!said.contains("secret"));
 }
 

@@ -352,6 +352,10 @@ async fn a_response_is_classified_from_text_file_and_program() {
     for (form, expected) in [
         (part("raw", "", raw), "Cloudflare returned this 429"),
         (part("raw", "", "") + &part("file", "; filename=\"a.har\"", &har), "1 of 2 exchanges"),
+        (
+            part("raw", "", "") + &part("file", "; filename=\"a.har\"", &har),
+            "Exchange 2: api.example.com/b",
+        ),
         (part("raw", "", "<b>nonsense</b>"), "could not be read"),
     ] {
         let body = format!("{form}--{boundary}--\r\n");
@@ -363,7 +367,10 @@ async fn a_response_is_classified_from_text_file_and_program() {
     assert_eq!(answer["returned_by"], "cloudflare");
     let answer = app.post("/api/v1/classify", &json!({"id": "a", "raw": raw})).await.json();
     assert_eq!((&answer["id"], &answer["status"]), (&json!("a"), &json!(429)));
-    let answer = app.post_text("/api/v1/classify", "application/json", har).await.json();
+    let answer = app.post_text("/api/v1/classify", "application/json", har.clone()).await.json();
+    let typed = app.post_text("/api/v1/classify", "application/har+json", har).await;
+    assert_eq!(typed.status, StatusCode::OK, "{}", typed.text);
+    assert_eq!(typed.json(), answer, "a HAR file by its own media type");
     assert_eq!((&answer["exchanges"], &answer["items"][0]["index"]), (&json!(2), &json!(1)));
     let bad = app.post_text("/api/v1/classify", "text/plain", "hello").await;
     assert_eq!(

@@ -305,10 +305,7 @@ fn open(a: &Analysis<'_>, unknown: i64, answer: &mut Answer) {
     }
     wanted.sort_by(|x, y| y.1.cmp(&x.1).then_with(|| x.0.datum.cmp(&y.0.datum)));
     for (next, _) in wanted.into_iter().take(2) {
-        answer.next.push(NextAction {
-            text: format!("Send {}. {}", next.datum, next.reads_as),
-            command: next.command,
-        });
+        answer.next.push(NextAction { text: next.sentences(), command: next.command });
     }
     let bare = open.iter().filter(|s| s.event.headers.is_empty()).count();
     if bare * 2 > open.len() {

@@ -308,12 +308,19 @@ spelled_enum! {
 /// The one datum to collect next when a verdict is open or weak.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CollectNext {
-    /// What to collect, in a sentence.
+    /// What to collect: a request in a sentence, such as "Send the access log line …".
     pub datum: String,
-    /// How its values read.
+    /// How its values read, in a sentence.
     pub reads_as: String,
     /// A command or setting to copy, where there is one.
     pub command: Option<String>,
+}
+
+impl CollectNext {
+    /// The datum and how its values read, as text to go on.
+    pub fn sentences(&self) -> String {
+        format!("{} {}", self.datum, self.reads_as)
+    }
 }
 
 /// Who returned a response, why we think so, and what it means for waiting.

@@ -28,9 +28,12 @@ pub fn advice(response: &Response, verdict: &Verdict) -> Advice {
         );
     }
     if let Some(collect) = &verdict.collect_next {
-        advice
-            .next
-            .push(format!("To settle who answered: {}. {}", collect.datum, collect.reads_as));
+        // In the middle of a sentence a request begins with a small letter.
+        let request = collect.sentences();
+        let mut letters = request.chars();
+        let first = letters.next().map(|letter| letter.to_ascii_lowercase());
+        let request: String = first.into_iter().chain(letters).collect();
+        advice.next.push(format!("To settle who answered, {request}"));
         if let Some(command) = &collect.command {
             advice.next.push(format!("Copy: {command}"));
         }

@@ -55,7 +55,7 @@ pub(crate) struct ClassifyAnswer {
 /// `POST /api/v1/classify`
 #[utoipa::path(post, path = "/api/v1/classify", tag = "classify",
     request_body(description = "One response as text, a HAR file, or an object with `raw`", content(
-        (String = "text/plain"), (ClassifyRequest = "application/json"))),
+        (String = "text/plain"), (ClassifyRequest = "application/json"), (Value = "application/har+json"))),
     responses(
         (status = 200, description = "The verdict; for a HAR file `{items, next, exchanges}` with every limited or failed exchange", body = ClassifyAnswer),
         Problems))]
@@ -72,11 +72,12 @@ pub(crate) async fn create(
             | "message/http"
             | "application/http"
             | "application/json"
+            | "application/har+json"
             | "application/x-www-form-urlencoded"
             | "application/octet-stream"
     ) {
         let detail = "Send text/plain (one response) or application/json (a HAR file, or an \
-                      object with raw).";
+                      object with raw) or application/har+json.";
         return Err(Failure::new(Code::UnsupportedMediaType, detail));
     }
     let body = CappedBody::read(&headers, body, &state.bodies, &state.config).await?;

@@ -62,7 +62,7 @@ impl Input {
     /// What was expected, in words for the person who pasted it.
     pub fn read(&self) -> Result<Read, String> {
         let text = self.text.as_str();
-        if har::is_har(text.as_bytes()) {
+        if har::is_har(text) {
             return self.read_har();
         }
         let mut case = if text.trim_start().starts_with('{') {
@@ -263,7 +263,10 @@ impl ClassifyPage {
                 index,
                 suffix: if index == 0 { String::new() } else { format!(" {}", index + 1) },
                 title: match (&judged.url, judged.index) {
-                    (Some(url), Some(position)) => format!("Exchange {position}: {url}"),
+                    (Some(url), Some(position)) => {
+                        // People count from 1.
+                        format!("Exchange {}: {url}", position.saturating_add(1))
+                    }
                     _ => "Verdict".to_owned(),
                 },
                 view: VerdictView::of(&judged.case.response),
