@@ -200,7 +200,7 @@ async fn main() {
     let some = event(total / 2, total);
     let request_id = some.request_id.unwrap();
     let found = timed("look up a request id", async || store.lookup(&request_id).await).await;
-    assert_eq!(found.len(), 1);
+    assert_eq!(found.events.len(), 1);
     timed("an operation", async || store.operation(some.operation_id.as_deref().unwrap()).await)
         .await;
 

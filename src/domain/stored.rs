@@ -353,6 +353,15 @@ pub struct Cursor {
     pub event_id: String,
 }
 
+/// What has one id.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Matches {
+    /// The events, in the order they were sent.
+    pub events: Vec<StoredEvent>,
+    /// Whether these are all; `false` where a limit cut later ones off.
+    pub is_complete: bool,
+}
+
 /// One page of a list of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RowPage {

@@ -3,12 +3,16 @@
 use super::reader::{Arg, Reader};
 use super::{Store, StoreError, rows, sql};
 use crate::domain::event::{AttemptError, Vantage};
-use crate::domain::stored::{Cursor, Dimension, RowFilter, RowPage, StoredEvent, TimeBasis, View};
+use crate::domain::stored::{
+    Cursor, Dimension, Matches, RowFilter, RowPage, StoredEvent, TimeBasis, View,
+};
 use crate::domain::time::UnixMillis;
 use std::collections::HashSet;
 
 /// Most events that a look-up by one id gives.
 pub const LOOKUP_LIMIT: i64 = 500;
+/// Most events of one operation.
+pub const OPERATION_LIMIT: i64 = 10_000;
 /// Most rows on a page of a list.
 pub const PAGE_LIMIT: u32 = 1_000;
 /// Events fetched by identity in one statement.
@@ -19,20 +23,20 @@ impl Store {
     /// another time.
     #[tracing::instrument(name = "db.events.by_id", level = "debug", skip_all)]
     pub async fn events_by_id(&self, event_id: &str) -> Result<Vec<StoredEvent>, StoreError> {
-        self.reader().await?.events_by(sql::BY_EVENT_ID, event_id).await
+        Ok(self.reader().await?.events_by(sql::BY_EVENT_ID, event_id, LOOKUP_LIMIT).await?.events)
     }
 
-    /// What was seen of one operation, in the order it was sent; at most [`LOOKUP_LIMIT`].
+    /// What was seen of one operation, in the order it was sent; at most [`OPERATION_LIMIT`].
     #[tracing::instrument(name = "db.operations.get", level = "debug", skip_all)]
-    pub async fn operation(&self, operation_id: &str) -> Result<Vec<StoredEvent>, StoreError> {
-        self.reader().await?.events_by(sql::BY_OPERATION, operation_id).await
+    pub async fn operation(&self, operation_id: &str) -> Result<Matches, StoreError> {
+        self.reader().await?.events_by(sql::BY_OPERATION, operation_id, OPERATION_LIMIT).await
     }
 
     /// Events that carry `id` as event, operation, request, ray or trace id, in the order they were
     /// sent; at most [`LOOKUP_LIMIT`]. A ray id is found with and without the place behind its
     /// hyphen.
     #[tracing::instrument(name = "db.events.lookup", level = "debug", skip_all)]
-    pub async fn lookup(&self, id: &str) -> Result<Vec<StoredEvent>, StoreError> {
+    pub async fn lookup(&self, id: &str) -> Result<Matches, StoreError> {
         let mut reader = self.reader().await?;
         let ray = id.split('-').next().filter(|head| is_ray(head));
         let mut questions = vec![
@@ -47,16 +51,21 @@ impl Store {
         }
         let mut found = Vec::new();
         let mut seen = HashSet::new();
+        let mut is_complete = true;
         for (question, id) in questions {
-            for stored in reader.events_by(question, id).await? {
+            let matches = reader.events_by(question, id, LOOKUP_LIMIT).await?;
+            is_complete &= matches.is_complete;
+            for stored in matches.events {
                 if seen.insert(identity(&stored)) {
                     found.push(stored);
                 }
             }
         }
         found.sort_by(|a, b| order(a).cmp(&order(b)));
-        found.truncate(usize::try_from(LOOKUP_LIMIT).unwrap_or(usize::MAX));
-        Ok(found)
+        let most = usize::try_from(LOOKUP_LIMIT).unwrap_or(usize::MAX);
+        is_complete &= found.len() <= most;
+        found.truncate(most);
+        Ok(Matches { events: found, is_complete })
     }
 
     /// Attempts that a filter names, from the view's [`Self::source`], newest first, at most `limit` (and [`PAGE_LIMIT`]),
@@ -150,16 +159,22 @@ impl Store {
 }
 
 impl Reader {
-    /// Events by one id, at most [`LOOKUP_LIMIT`].
+    /// Events by one id, at most `limit`.
     async fn events_by(
         &mut self,
         question: &str,
         id: &str,
-    ) -> Result<Vec<StoredEvent>, StoreError> {
+        limit: i64,
+    ) -> Result<Matches, StoreError> {
         if id.contains('\0') {
-            return Ok(Vec::new());
+            return Ok(Matches { events: Vec::new(), is_complete: true });
         }
-        self.events(question, &[id.into(), Arg::Int(LOOKUP_LIMIT)]).await
+        // One more than are given tells whether there are more.
+        let mut events = self.events(question, &[id.into(), Arg::Int(limit + 1)]).await?;
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let is_complete = events.len() <= most;
+        events.truncate(most);
+        Ok(Matches { events, is_complete })
     }
 
     /// Events that a condition names.

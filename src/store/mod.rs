@@ -31,7 +31,7 @@ mod sqlite;
 pub use counts::{OTHER, TOP_VALUES};
 pub use error::StoreError;
 pub use facts::{MAX_ATTEMPTS, MAX_BUCKETS, bucket_width_ms};
-pub use lists::{LOOKUP_LIMIT, PAGE_LIMIT};
+pub use lists::{LOOKUP_LIMIT, OPERATION_LIMIT, PAGE_LIMIT};
 pub use recount::Recount;
 pub use rows::Draft;
 

@@ -123,7 +123,7 @@ async fn two_layers_that_retry_are_named_with_their_factor() {
     }
     finding(&answers, "fix-one-retry-layer");
     let ladder = told.app.state.store.operation(&told.story.longest_operation).await.unwrap();
-    assert_eq!(ladder.len(), 12);
+    assert_eq!(ladder.events.len(), 12);
 }
 
 #[tokio::test]

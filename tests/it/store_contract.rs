@@ -48,6 +48,7 @@ on_both!(
     dimensions_add_up_to_the_total,
     values_beyond_the_top_are_other,
     attempts_of_an_operation_come_in_order,
+    a_long_operation_comes_whole_and_says_where_it_was_cut,
     any_id_finds_its_events,
     lists_are_paged_without_gaps_or_repeats,
     lists_are_narrowed_by_each_dimension,
@@ -514,22 +515,46 @@ async fn attempts_of_an_operation_come_in_order(store: Store) {
     };
     let batch = [attempt(3, 900), attempt(1, 0), attempt(2, 0), new(event("alone", NOW))];
     store.insert(&batch, NOW).await.unwrap();
-    let got = store.operation("op-1").await.unwrap();
+    let got = store.operation("op-1").await.unwrap().events;
     let numbers: Vec<u32> = got.iter().map(|s| s.event.attempt).collect();
     assert_eq!(numbers, [1, 2, 3]);
-    assert!(store.operation("op-2").await.unwrap().is_empty());
+    assert!(store.operation("op-2").await.unwrap().events.is_empty());
+}
+
+async fn a_long_operation_comes_whole_and_says_where_it_was_cut(store: Store) {
+    let limit = u32::try_from(store::OPERATION_LIMIT).unwrap();
+    let attempt = |n: u32| {
+        let mut one = event(&format!("a{n}"), UnixMillis(NOW.0 + i64::from(n) * 10));
+        one.operation_id = Some("op-long".into());
+        one.attempt = n;
+        new(one)
+    };
+    let batch: Vec<NewEvent> = (1..=limit + 1).map(attempt).collect();
+    for part in batch[..batch.len() - 1].chunks(2_500) {
+        store.insert(part, NOW).await.unwrap();
+    }
+    let got = store.operation("op-long").await.unwrap();
+    assert!(got.is_complete);
+    let numbers: Vec<u32> = got.events.iter().map(|s| s.event.attempt).collect();
+    assert_eq!(numbers, (1..=limit).collect::<Vec<u32>>());
+    let found = store.lookup("op-long").await.unwrap();
+    assert!(!found.is_complete);
+    assert_eq!(found.events.len(), 500);
+    store.insert(&batch[batch.len() - 1..], NOW).await.unwrap();
+    let got = store.operation("op-long").await.unwrap();
+    assert_eq!((got.is_complete, got.events.len()), (false, numbers.len()));
 }
 
 async fn any_id_finds_its_events(store: Store) {
     store.insert(&[full("e1", NOW), new(event("e2", NOW))], NOW).await.unwrap();
     for id in ["e1", "op-7f1c", "req_01", "8f2a-GRU", "8f2a", "4bf92f3577b34da6a3ce929d0e0e4736"] {
-        let got = store.lookup(id).await.unwrap();
+        let got = store.lookup(id).await.unwrap().events;
         assert_eq!(got.len(), 1, "{id}");
         assert_eq!(got[0].event.event_id, "e1");
     }
     for id in ["", "8f2", "8f2a-", "8f2a-GR", "nothing", "%", "e1\0"] {
         let is_ray = id == "8f2a-" || id == "8f2a-GR";
-        assert_eq!(store.lookup(id).await.unwrap().len(), usize::from(is_ray), "{id}");
+        assert_eq!(store.lookup(id).await.unwrap().events.len(), usize::from(is_ray), "{id}");
     }
 }
 
@@ -922,7 +947,7 @@ async fn hostile_texts_are_kept_as_text(store: Store) {
     let inserted = store.insert(&batch, NOW).await.unwrap();
     assert!(inserted.iter().all(|r| *r == Inserted::Stored));
     for text in &texts[..4] {
-        let got = store.lookup(text).await.unwrap();
+        let got = store.lookup(text).await.unwrap().events;
         assert_eq!(got.len(), 1, "{text}");
         assert_eq!(got[0].event.body_sample.as_deref(), Some(*text));
         let scope = Scope { service: Some((*text).to_owned()), ..Scope::default() };

@@ -89,7 +89,7 @@ impl<'a> Analysis<'a> {
             operations[at].attempts.push(attempt);
         }
         for operation in &mut operations {
-            operation.put_in_order();
+            put_in_order(&mut operation.attempts);
             operation.layer_factors = operation.find_layer_factors();
         }
         let gaps = operations.iter().flat_map(Operation::gaps).collect();
@@ -185,15 +185,6 @@ impl<'a> Analysis<'a> {
 }
 
 impl<'a> Operation<'a> {
-    /// By number where each number occurs once (clocks of one caller may jump), else by time.
-    fn put_in_order(&mut self) {
-        let mut numbers: Vec<u32> = self.attempts.iter().map(|a| a.event.attempt).collect();
-        numbers.sort_unstable();
-        if numbers.windows(2).all(|pair| pair[0] != pair[1]) {
-            self.attempts.sort_by_key(|a| a.event.attempt);
-        }
-    }
-
     /// The first attempt that is known.
     pub fn first(&self) -> &'a StoredEvent {
         self.attempts[0]
@@ -355,6 +346,16 @@ impl<'a> Gap<'a> {
         self.is_overlapping()
             && self.after.event.occurred_at > self.before.event.occurred_at
             && self.chosen_ms().is_none()
+    }
+}
+
+/// Puts the attempts of one operation, which come by time, in the order they were sent: by number
+/// where each number occurs once (clocks of one caller may jump), else as they come.
+pub fn put_in_order(attempts: &mut [&StoredEvent]) {
+    let mut numbers: Vec<u32> = attempts.iter().map(|a| a.event.attempt).collect();
+    numbers.sort_unstable();
+    if numbers.windows(2).all(|pair| pair[0] != pair[1]) {
+        attempts.sort_by_key(|a| a.event.attempt);
     }
 }
 

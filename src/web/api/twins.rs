@@ -87,8 +87,8 @@ pub(crate) async fn operation(
     State(state): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Json<Operation>, Failure> {
-    let events = state.store.operation(&id).await?;
-    Operation::of(&id, &events).map(Json).ok_or_else(|| Failure::not_found("operation"))
+    let matches = state.store.operation(&id).await?;
+    Operation::of(&id, &matches).map(Json).ok_or_else(|| Failure::not_found("operation"))
 }
 
 /// `GET /api/v1/lookup`

@@ -5,6 +5,8 @@ use super::attempt::AttemptOut;
 use super::event::EventView;
 use super::model::Shell;
 use super::{render, words};
+use crate::domain::stored::Matches;
+#[cfg(test)]
 use crate::domain::stored::StoredEvent;
 use crate::ingest::native;
 use crate::web::api::Problems;
@@ -44,14 +46,21 @@ pub struct Lookup {
     pub id: String,
     /// Every attempt and observation with that id, in the order they were sent.
     pub items: Vec<AttemptOut>,
-    /// Always null: a look-up has one page.
+    /// Whether these are all; false where more than 500 have the id, of which the first are listed.
+    pub is_complete: bool,
+    /// Always null: a look-up has one page. The page of an operation has up to 10,000.
     pub next: Option<String>,
 }
 
 impl Lookup {
     /// What was found for `id`.
-    pub fn of(id: &str, found: &[StoredEvent]) -> Self {
-        Self { id: id.to_owned(), items: found.iter().map(Into::into).collect(), next: None }
+    pub fn of(id: &str, found: &Matches) -> Self {
+        Self {
+            id: id.to_owned(),
+            items: found.events.iter().map(Into::into).collect(),
+            is_complete: found.is_complete,
+            next: None,
+        }
     }
 }
 
@@ -66,7 +75,7 @@ pub(crate) async fn show(
     let stored = |id: &str| native::stored_id(id, &state.hasher);
     let found = match params.wanted() {
         Some(id) => state.store.lookup(&stored(id)).await?,
-        None => Vec::new(),
+        None => Matches { events: Vec::new(), is_complete: true },
     };
     let asked = filled(params.id.as_deref()).map(stored).unwrap_or_default();
     render(&LookupPage::new(&asked, &found))
@@ -88,7 +97,7 @@ pub struct LookupPage {
 
 impl LookupPage {
     /// The page for `id`, which is empty where nothing was asked for.
-    pub fn new(id: &str, found: &[StoredEvent]) -> Self {
+    pub fn new(id: &str, found: &Matches) -> Self {
         let model = Lookup::of(id, found);
         let mut operations: Vec<String> =
             model.items.iter().filter_map(|row| row.operation_id.clone()).collect();
@@ -96,16 +105,20 @@ impl LookupPage {
         operations.sort();
         operations.dedup();
         operations.truncate(3);
-        let n = i64::try_from(found.len()).unwrap_or(i64::MAX);
+        let n = i64::try_from(found.events.len()).unwrap_or(i64::MAX);
         let shell = Shell::new("Look up", "");
         let twin = Address::new("/api/v1/lookup").with("id", id).finish();
         Self {
             shell: if id.is_empty() { shell } else { shell.with_twin(twin) },
-            one: match found {
+            one: match found.events.as_slice() {
                 [one] => Some(EventView::of(0, one)),
                 _ => None,
             },
-            summary: words::counted(n, "attempt or observation", "attempts and observations"),
+            summary: if found.is_complete {
+                words::counted(n, "attempt or observation", "attempts and observations")
+            } else {
+                format!("The first {} of more attempts and observations", words::count(n))
+            },
             operations: operations
                 .into_iter()
                 .map(|id| {
@@ -124,12 +137,16 @@ impl LookupPage {
         use super::samples;
         let hostile: Vec<StoredEvent> =
             samples::hostile().iter().map(|text| samples::filled_with(text)).collect();
+        let page = |id: &str, events: &[StoredEvent], is_complete: bool| {
+            Self::new(id, &Matches { events: events.to_vec(), is_complete })
+        };
         vec![
-            ("empty", Self::new("", &[])),
-            ("nothing", Self::new(&samples::hostile()[1], &[])),
-            ("one", Self::new("evt-1", &[samples::attempt("evt-1", "op", 1, 0)])),
-            ("several", Self::new("op-7f1c", &samples::operation())),
-            ("hostile", Self::new(&samples::hostile()[6], &hostile)),
+            ("empty", page("", &[], true)),
+            ("nothing", page(&samples::hostile()[1], &[], true)),
+            ("one", page("evt-1", &[samples::attempt("evt-1", "op", 1, 0)], true)),
+            ("several", page("op-7f1c", &samples::operation(), true)),
+            ("cut", page("op-7f1c", &samples::operation(), false)),
+            ("hostile", page(&samples::hostile()[6], &hostile, true)),
         ]
     }
 }

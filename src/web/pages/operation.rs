@@ -6,9 +6,9 @@ use super::chart::{Chart, MAX_RUNGS, Rung, RungEnd, ladder};
 use super::event::view_around;
 use super::model::{Shell, Stamp};
 use super::{render, words};
-use crate::domain::checklist::operations::Gap;
+use crate::domain::checklist::operations::{Gap, put_in_order};
 use crate::domain::event::Vantage;
-use crate::domain::stored::StoredEvent;
+use crate::domain::stored::{Matches, StoredEvent};
 use crate::domain::time::Millis;
 use crate::web::api::Problems;
 use crate::web::extract::Path;
@@ -18,6 +18,10 @@ use axum::extract::State;
 use axum::response::Html;
 use serde::Serialize;
 use utoipa::ToSchema;
+
+/// How many attempts the table has from the start, and how many from the end, of an operation with
+/// more than both.
+const LISTED: usize = 250;
 
 /// The wait between two attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -39,6 +43,7 @@ impl WaitOut {
     pub fn word(&self) -> &'static str {
         match self.promised_ms {
             _ if self.is_early => "too early",
+            _ if self.real_ms < 0 => "sent before the answer",
             Some(_) => "kept the promise",
             None => "nothing promised",
         }
@@ -48,6 +53,7 @@ impl WaitOut {
     pub fn badge(&self) -> &'static str {
         match self.promised_ms {
             _ if self.is_early => "finding",
+            _ if self.real_ms < 0 => "plain",
             Some(_) => "clear",
             None => "plain",
         }
@@ -68,7 +74,8 @@ pub struct RungOut {
 impl RungOut {
     /// `+1.1 s`.
     pub fn sent_after(&self) -> String {
-        format!("+{}", words::length(Millis(self.sent_after_ms)))
+        let sign = if self.sent_after_ms < 0 { '−' } else { '+' };
+        format!("{sign}{}", words::length(Millis(self.sent_after_ms.saturating_abs())))
     }
 }
 
@@ -89,7 +96,14 @@ pub struct Operation {
     pub early: usize,
     /// Whether the last attempt that is known ended well.
     pub ended_well: bool,
-    /// The attempts in the order they were sent.
+    /// Whether all that is stored of it is here; false beyond 10,000 attempts and observations, of
+    /// which the first are.
+    pub is_complete: bool,
+    /// How many attempts carry an earlier time than the one that they follow by number: the clocks
+    /// disagree, and the waits across such a step are not real.
+    pub clock_steps: usize,
+    /// The attempts in the order they were sent: by number where each number occurs once, else by
+    /// time.
     pub attempts: Vec<RungOut>,
     /// What gateways and origins saw of them.
     pub observations: Vec<AttemptOut>,
@@ -110,11 +124,12 @@ fn wait(before: &StoredEvent, after: &StoredEvent) -> WaitOut {
 
 impl Operation {
     /// Puts `events` of one operation (at least one, ordered by time) into a ladder.
-    pub fn of(operation_id: &str, events: &[StoredEvent]) -> Option<Self> {
+    pub fn of(operation_id: &str, matches: &Matches) -> Option<Self> {
         let (own, observed): (Vec<&StoredEvent>, Vec<&StoredEvent>) =
-            events.iter().partition(|e| e.event.vantage == Vantage::Client);
+            matches.events.iter().partition(|e| e.event.vantage == Vantage::Client);
         // Without a client observation the ladder is made of what others saw.
-        let (rungs, observed) = if own.is_empty() { (observed, own) } else { (own, observed) };
+        let (mut rungs, observed) = if own.is_empty() { (observed, own) } else { (own, observed) };
+        put_in_order(&mut rungs);
         let first = rungs.first()?;
         let start = first.event.occurred_at;
         let nexts = rungs.iter().skip(1).map(Some).chain([None]);
@@ -142,6 +157,11 @@ impl Operation {
             ended_well: attempts.last().is_some_and(|rung| rung.attempt.is_served()),
             observations: observed.into_iter().map(Into::into).collect(),
             triage: Address::new("/triage").view(&view_around(first)).finish(),
+            is_complete: matches.is_complete,
+            clock_steps: attempts
+                .windows(2)
+                .filter(|pair| pair[1].sent_after_ms < pair[0].sent_after_ms)
+                .count(),
             attempts,
         })
     }
@@ -191,8 +211,8 @@ pub(crate) async fn show(
     State(state): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Html<String>, Failure> {
-    let events = state.store.operation(&id).await?;
-    let operation = Operation::of(&id, &events).ok_or_else(|| Failure::not_found("operation"))?;
+    let matches = state.store.operation(&id).await?;
+    let operation = Operation::of(&id, &matches).ok_or_else(|| Failure::not_found("operation"))?;
     render(&OperationPage::new(operation))
 }
 
@@ -205,12 +225,47 @@ pub struct OperationPage {
     chart: Chart,
     facts: Vec<(&'static str, String)>,
     cut: Option<String>,
+    /// What is said of clocks that disagree.
+    clocks: Option<String>,
     service: String,
     upstream: String,
     service_page: String,
 }
 
 impl OperationPage {
+    /// The attempts of the table: all, or the first and the last of many.
+    fn parts(&self) -> Vec<&[RungOut]> {
+        let all = self.model.attempts.as_slice();
+        match (all.get(..LISTED), all.len().checked_sub(LISTED).and_then(|at| all.get(at..))) {
+            (Some(head), Some(tail)) if all.len() > 2 * LISTED => vec![head, tail],
+            _ => vec![all],
+        }
+    }
+
+    /// How many attempts the table leaves out.
+    fn left_out(&self) -> String {
+        let shown: usize = self.parts().iter().map(|part| part.len()).sum();
+        let n = self.model.attempts.len().saturating_sub(shown);
+        words::counted(i64::try_from(n).unwrap_or(i64::MAX), "attempt", "attempts")
+    }
+
+    /// The first of what others saw.
+    fn observations(&self) -> &[AttemptOut] {
+        let all = self.model.observations.as_slice();
+        all.get(..2 * LISTED).unwrap_or(all)
+    }
+
+    /// What the table of observations is of.
+    fn observed(&self) -> String {
+        let joined = "Gateways and origins that saw the same requests, joined by id";
+        let (shown, all) = (self.observations().len(), self.model.observations.len());
+        if shown == all {
+            joined.to_owned()
+        } else {
+            format!("{joined}: the first {shown} of {all}")
+        }
+    }
+
     /// The page of `model`.
     pub fn new(model: Operation) -> Self {
         let n = i64::try_from(model.attempts.len()).unwrap_or(i64::MAX);
@@ -224,16 +279,45 @@ impl OperationPage {
             .iter()
             .any(|rung| rung.wait.as_ref().is_some_and(|wait| wait.promised_ms.is_some()));
         let told = |text: String| if has_promise { text } else { "none".to_owned() };
+        let attempts = match model.is_complete {
+            true => words::count(n),
+            false => format!("first {}", words::count(n)),
+        };
         let facts = vec![
-            ("Attempts", words::count(n)),
+            ("Attempts", attempts),
             ("Ended", outcome),
             ("First send to last answer", words::length(Millis(model.length_ms))),
             ("Waited in all", words::length(Millis(model.waited_ms))),
             ("Promised waits in all", told(words::length(Millis(model.promised_ms)))),
             ("Sent too early", told(words::count(i64::try_from(model.early).unwrap_or(0)))),
         ];
-        let cut = (model.attempts.len() > MAX_RUNGS)
-            .then(|| format!("The drawing shows the first {MAX_RUNGS}; the table has all."));
+        let mut cuts = Vec::new();
+        if model.attempts.len() > MAX_RUNGS {
+            cuts.push(format!("The drawing shows the first {MAX_RUNGS} attempts."));
+        }
+        if model.attempts.len() > 2 * LISTED {
+            cuts.push(format!(
+                "The table has the first and the last {LISTED} of {}; the numbers above rest on \
+                 all of them.",
+                words::count(n)
+            ));
+        }
+        if !model.is_complete {
+            cuts.push(format!(
+                "More of this operation is stored than is looked at: all of this page rests on \
+                 the first {}.",
+                words::counted(n, "attempt", "attempts")
+            ));
+        }
+        let cut = (!cuts.is_empty()).then(|| cuts.join(" "));
+        let clocks = (model.clock_steps > 0).then(|| {
+            let n = i64::try_from(model.clock_steps).unwrap_or(i64::MAX);
+            format!(
+                "The clocks of these attempts disagree: {} an earlier time than the attempt before \
+                 it. The order is by number, and waits across such a step are not real.",
+                words::counted(n, "attempt carries", "attempts carry")
+            )
+        });
         let service = last.map(|row| row.service.clone()).unwrap_or_default();
         Self {
             shell: Shell::new("Operation", "events").with_twin(
@@ -242,6 +326,7 @@ impl OperationPage {
             chart: model.chart(),
             facts,
             cut,
+            clocks,
             upstream: last.map(|row| row.upstream.clone()).unwrap_or_default(),
             service_page: super::address::service(&service),
             service,
@@ -253,8 +338,11 @@ impl OperationPage {
     #[cfg(test)]
     pub(crate) fn samples() -> Vec<(&'static str, Self)> {
         use super::samples;
-        let page = |id: &str, events: &[StoredEvent]| Self::new(Operation::of(id, events).unwrap());
-        let many: Vec<StoredEvent> = (1..300)
+        let page = |id: &str, events: &[StoredEvent]| {
+            let matches = Matches { events: events.to_vec(), is_complete: events.len() < 600 };
+            Self::new(Operation::of(id, &matches).unwrap())
+        };
+        let many: Vec<StoredEvent> = (1..800)
             .map(|i| samples::attempt(&format!("e{i}"), "op", i, i64::from(i) * i64::from(i) * 10))
             .collect();
         let mut extreme = samples::operation();
@@ -288,7 +376,8 @@ mod tests {
 
     #[test]
     fn waits_are_measured_from_the_answer_and_early_ones_are_counted() {
-        let operation = Operation::of("op", &samples::operation()).unwrap();
+        let matches = Matches { events: samples::operation(), is_complete: true };
+        let operation = Operation::of("op", &matches).unwrap();
         let waits: Vec<_> = operation.attempts.iter().filter_map(|r| r.wait.clone()).collect();
         // Sent at 1.0 s and answered at 1.084 s; the next went out at 2.1 s.
         assert_eq!((waits[0].real_ms, waits[0].is_early), (1_016, true));
@@ -300,7 +389,42 @@ mod tests {
     }
 
     #[test]
+    fn attempts_go_by_number_where_a_clock_jumped_back_and_the_page_says_so() {
+        // Attempt 2's clock is 50 s behind attempt 1's.
+        let events = vec![
+            samples::attempt("e2", "op", 2, 0),
+            samples::attempt("e1", "op", 1, 50_000),
+            samples::attempt("e3", "op", 3, 60_000),
+        ];
+        let operation = Operation::of("op", &Matches { events, is_complete: true }).unwrap();
+        let numbers: Vec<u32> = operation.attempts.iter().map(|r| r.attempt.attempt).collect();
+        assert_eq!(numbers, [1, 2, 3]);
+        assert_eq!(operation.clock_steps, 1);
+        assert_eq!(operation.attempts[1].sent_after(), "−50.0 s");
+        let wait = operation.attempts[0].wait.as_ref().unwrap();
+        assert_eq!((wait.word(), wait.is_early), ("sent before the answer", false));
+        let page = OperationPage::new(operation);
+        assert!(page.clocks.unwrap().contains("1 attempt carries an earlier time"));
+    }
+
+    #[test]
+    fn the_table_of_a_long_operation_has_both_ends_and_says_what_is_left_out() {
+        let events: Vec<StoredEvent> = (1..=5_000)
+            .map(|i| samples::attempt(&format!("e{i}"), "op", i, i64::from(i) * 1_000))
+            .collect();
+        let matches = Matches { events, is_complete: true };
+        let page = OperationPage::new(Operation::of("op", &matches).unwrap());
+        let parts = page.parts();
+        assert_eq!(parts.len(), 2);
+        assert_eq!(parts[0][249].attempt.attempt, 250);
+        assert_eq!(parts[1][0].attempt.attempt, 4_751);
+        assert_eq!(page.left_out(), "4,500 attempts");
+        assert_eq!(page.facts[0].1, "5,000");
+        assert_eq!(page.model.length_ms, 4_999_084);
+    }
+
+    #[test]
     fn nothing_makes_no_ladder() {
-        assert_eq!(Operation::of("op", &[]), None);
+        assert_eq!(Operation::of("op", &Matches::default()), None);
     }
 }
