@@ -314,6 +314,36 @@ async fn rows_are_paged_by_key_without_gaps() {
 }
 
 #[tokio::test]
+async fn every_row_behind_a_finding_is_listed_page_by_page() {
+    let app = TestApp::start().await;
+    app.store(&incident(300)).await;
+    let triage = app.get(&format!("/triage.json?service=checkout&{WINDOW}")).await.json();
+    let findings: Vec<&Value> = triage["steps"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|step| step["findings"].as_array().unwrap())
+        .collect();
+    let finding = findings.iter().find(|finding| finding["id"] == "early-retries").unwrap();
+    let total = finding["rows_total"].as_u64().unwrap();
+    assert!(total > 500, "{finding}");
+    let page = finding["rows_page"].as_str().unwrap();
+    let mut next = Some(page.replace("/events", "/api/v1/events"));
+    let mut seen = Vec::new();
+    while let Some(address) = next {
+        let list = app.get(&address).await.json();
+        assert_eq!((&list["total"], &list["listed"]), (&json!(total), &json!(total)));
+        seen.extend(list["items"].as_array().unwrap().iter().map(|row| row["occurred_at"].clone()));
+        next = list["next"].as_str().map(ToOwned::to_owned);
+    }
+    assert_eq!(seen.len() as u64, total);
+    assert!(seen.is_sorted_by(|a, b| a.as_str() > b.as_str()), "newest first, each once");
+    let html = check(&app.visit(page).await, page);
+    let main = text(&html, "main");
+    assert!(main.contains(&format!("100 of {total} on this page")), "{main}");
+}
+
+#[tokio::test]
 async fn any_id_of_an_attempt_leads_to_it() {
     let app = TestApp::start().await;
     app.store(&incident(2)).await;

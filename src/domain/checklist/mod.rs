@@ -186,8 +186,9 @@ pub struct Finding {
     pub rows_total: i64,
 }
 
-/// How many rows a finding carries at most.
-pub const MAX_ROWS: usize = 200;
+/// How many rows a finding carries at most: as many as facts carry attempts, so that the number of
+/// a finding leads to all of its rows.
+pub const MAX_ROWS: usize = 20_000;
 
 /// What to do next.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

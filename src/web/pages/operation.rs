@@ -400,7 +400,7 @@ mod tests {
         let numbers: Vec<u32> = operation.attempts.iter().map(|r| r.attempt.attempt).collect();
         assert_eq!(numbers, [1, 2, 3]);
         assert_eq!(operation.clock_steps, 1);
-        assert_eq!(operation.attempts[1].sent_after(), "−50.0 s");
+        assert_eq!(operation.attempts[1].sent_after(), "−50 s");
         let wait = operation.attempts[0].wait.as_ref().unwrap();
         assert_eq!((wait.word(), wait.is_early), ("sent before the answer", false));
         let page = OperationPage::new(operation);

@@ -6,7 +6,9 @@ use super::model::{Shell, ViewOut, scope_title};
 use super::{render, services, words};
 use crate::domain::checklist::{answers, report_card, source_phrase};
 use crate::domain::event::Vantage;
-use crate::domain::stored::{Cursor, Dimension, RowFilter, RowPage, StoredEvent, View};
+#[cfg(test)]
+use crate::domain::stored::StoredEvent;
+use crate::domain::stored::{Cursor, Dimension, RowFilter, RowPage, View};
 use crate::domain::time::UnixMillis;
 use crate::web::api::Problems;
 use crate::web::extract::Query;
@@ -121,6 +123,9 @@ pub struct Rows {
     /// For the rows of a finding: how many attempts or operations are behind it in all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total: Option<i64>,
+    /// For the rows of a finding: how many rows its pages list in all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listed: Option<i64>,
     /// The attempts, newest first.
     pub items: Vec<AttemptOut>,
     /// Address of the next page; null at the end.
@@ -199,26 +204,29 @@ impl Rows {
             title: filter_title(filter),
             source: page.source,
             total: None,
+            listed: None,
             items: page.items.iter().map(Into::into).collect(),
             next,
         }
     }
 
-    /// The rows of a finding.
+    /// A page of the rows of a finding: `listed` of them are on all pages, and they stand for
+    /// `total` attempts or operations.
     pub fn of_finding(
         view: &View,
-        source: Vantage,
         text: &str,
-        total: i64,
-        items: &[StoredEvent],
+        (listed, total): (usize, i64),
+        page: &RowPage,
+        next: Option<String>,
     ) -> Self {
         Self {
             view: view.into(),
             title: text.to_owned(),
-            source,
+            source: page.source,
             total: Some(total),
-            items: items.iter().map(Into::into).collect(),
-            next: None,
+            listed: Some(i64::try_from(listed).unwrap_or(i64::MAX)),
+            items: page.items.iter().map(Into::into).collect(),
+            next,
         }
     }
 }
@@ -262,12 +270,25 @@ impl RowsPage {
     /// The page of a filter or a finding.
     pub fn new(model: Rows, filter: &RowFilter, finding: Option<&str>) -> Self {
         let shown = i64::try_from(model.items.len()).unwrap_or(i64::MAX);
-        let note = match model.total {
-            Some(total) if total > shown => format!(
-                "{} of {} behind this finding are listed.",
-                words::counted(shown, "row", "rows"),
-                words::count(total),
-            ),
+        let note = match (model.listed, model.total) {
+            (Some(listed), Some(total)) => {
+                let mut note = if shown < listed {
+                    format!("{} of {} on this page", words::count(shown), words::count(listed))
+                } else {
+                    words::counted(shown, "row", "rows")
+                };
+                note.push_str(", newest first.");
+                if total != listed {
+                    write!(
+                        note,
+                        " {} stand for {} attempts or operations.",
+                        words::counted(listed, "row", "rows"),
+                        words::count(total)
+                    )
+                    .ok();
+                }
+                note
+            }
             _ if model.next.is_some() => {
                 format!("{} on this page, newest first; more follow.", words::count(shown))
             }
@@ -327,8 +348,10 @@ impl RowsPage {
             .map(|i| samples::attempt(&format!("e{i}"), "op", 1 + i % 9, i64::from(i) * 3_000))
             .collect();
         let text = samples::hostile().concat();
-        let finding =
-            Rows::of_finding(&samples::view(None, None), Vantage::Gateway, &text, 9_000, &hostile);
+        let seen = RowPage { items: hostile.clone(), source: Vantage::Gateway, next: None };
+        let next = Some("/events?after=x".to_owned());
+        let view = samples::view(None, None);
+        let finding = Rows::of_finding(&view, &text, (9_000, 12_000), &seen, next);
         vec![
             ("empty", page(&filter("checkout"), &[], false)),
             ("usual", page(&filter("checkout"), &samples::operation(), true)),
@@ -361,7 +384,7 @@ impl Found {
         let now = state.clock.now();
         let filter = params.filter(view.view(address::last_hour(now))?)?;
         if let Some(id) = filled(params.finding.as_deref()) {
-            return Self::behind(state, filter, id).await;
+            return Self::behind(state, path, filter, id, params).await;
         }
         let (cursor, limit) = (params.cursor()?, params.page_rows()?);
         let page = state.store.rows(&filter, cursor.as_ref(), limit).await?;
@@ -369,8 +392,16 @@ impl Found {
         Ok(Self { filter, finding: None, rows })
     }
 
-    /// The rows behind a finding or a grade: it is answered anew, and its rows are fetched by key.
-    async fn behind(state: &AppState, filter: RowFilter, id: &str) -> Result<Self, Failure> {
+    /// A page of the rows behind a finding or a grade: it is answered anew, and its rows are
+    /// fetched by key.
+    async fn behind(
+        state: &AppState,
+        path: &'static str,
+        filter: RowFilter,
+        id: &str,
+        params: &RowParams,
+    ) -> Result<Self, Failure> {
+        let (after, limit) = (params.cursor()?, params.page_rows()?);
         let facts = state.store.facts(&filter.view, state.clock.now()).await?;
         let found = if id.starts_with("mistake-") || id.starts_with("habit-") {
             let card = report_card(&facts);
@@ -384,8 +415,31 @@ impl Found {
         };
         let (text, total, refs) =
             found.ok_or_else(|| Failure::not_found("finding of this view"))?;
-        let items = state.store.rows_by_refs(&refs).await?;
-        let rows = Rows::of_finding(&filter.view, facts.source, &text, total, &items);
+        let mut refs: Vec<(UnixMillis, String)> =
+            refs.into_iter().map(|(event_id, at)| (at, event_id)).collect();
+        refs.sort_unstable_by(|a, b| b.cmp(a));
+        refs.dedup();
+        let listed = refs.len();
+        let rest = after.map_or(0, |cursor| {
+            let last = (cursor.occurred_at, cursor.event_id);
+            refs.partition_point(|one| *one >= last)
+        });
+        let limit_rows = usize::try_from(limit).unwrap_or(usize::MAX);
+        let wanted: Vec<(String, UnixMillis)> = refs
+            .into_iter()
+            .skip(rest)
+            .take(limit_rows)
+            .map(|(at, event_id)| (event_id, at))
+            .collect();
+        let next = wanted.last().filter(|_| rest + wanted.len() < listed).map(|(event_id, at)| {
+            let cursor = Cursor { at: *at, occurred_at: *at, event_id: event_id.clone() };
+            let rest = Rest { finding: Some(id), limit: Some(limit), after: Some(&cursor) };
+            list_address(path, &filter, rest)
+        });
+        let mut items = state.store.rows_by_refs(&wanted).await?;
+        items.reverse();
+        let page = RowPage { items, source: facts.source, next: None };
+        let rows = Rows::of_finding(&filter.view, &text, (listed, total), &page, next);
         Ok(Self { filter, finding: Some(id.to_owned()), rows })
     }
 }
