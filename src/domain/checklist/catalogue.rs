@@ -95,6 +95,11 @@ pub const ALL: &[Known] = &[
         "retry-after-invalid",
         "Refusals with a Retry-After that RFC 9110 does not allow.",
     ),
+    known(
+        Step::Time,
+        "retry-after-doubtful",
+        "Retry-After holds a number that is hardly meant in seconds.",
+    ),
     known(Step::Time, "retry-after-epoch", "Refusals with seconds since 1970 in Retry-After."),
     known(
         Step::Time,

@@ -56,11 +56,12 @@ pub(super) fn answer(a: &Analysis<'_>) -> Answer {
 }
 
 /// Ids in the order in which they make the headline.
-const HEADLINES: [&str; 13] = [
+const HEADLINES: [&str; 14] = [
     "window-from-first-request",
     "wait-unit-suspect",
     "retry-after-misread",
     "retry-after-epoch",
+    "retry-after-doubtful",
     "early-retries",
     "promise-broken",
     "window-on-clock",
@@ -317,8 +318,13 @@ fn retry_after_fields(a: &Analysis<'_>, answer: &mut Answer) {
     let (mut missing, mut invalid, mut epoch, mut observed) =
         (Rows::default(), Rows::default(), Rows::default(), Rows::default());
     let (mut total, mut dates) = (0_i64, 0_i64);
+    let (mut doubted, mut is_unit) = (Rows::default(), false);
     for s in a.limited_attempts().filter(|s| capturing.contains(s.event.service.as_str())) {
         total += weight(s);
+        if let Some(flag) = doubt(s).filter(|f| !matches!(f, Flag::EpochS | Flag::EpochMs)) {
+            doubted.push(s);
+            is_unit |= flag != Flag::Implausible;
+        }
         match field(s) {
             None => missing.push(s),
             Some(raw) if is_plain_seconds(raw) => {}
@@ -391,6 +397,23 @@ fn retry_after_fields(a: &Analysis<'_>, answer: &mut Answer) {
             )
             .rows(epoch),
         );
+    }
+    if !doubted.is_empty() {
+        let text = format!(
+            "{} of {} gave a Retry-After that is hardly meant in seconds (milliseconds, digits of a \
+             date, or more than a day): retries are not measured by it.",
+            count(doubted.total),
+            many(total, "refusal")
+        );
+        let example =
+            a.limited_attempts().find(|s| doubt(s).is_some()).and_then(field).unwrap_or_default();
+        // More than a day may be meant, as for a quota by the month.
+        let finding = if is_unit {
+            Finding::new("retry-after-doubtful", text)
+        } else {
+            Finding::note("retry-after-doubtful", text)
+        };
+        answer.findings.push(finding.number("Example", name(example)).rows(doubted));
     }
     if !observed.is_empty() {
         answer.findings.push(

@@ -564,7 +564,8 @@ fn habits<'a>(a: &'a Analysis<'_>) -> Vec<Habit<'a>> {
             for gap in &gaps {
                 numbers.entry(gap.before.event.attempt).or_default().push((delay(gap), 1));
             }
-            Habit { spreads: spreads(numbers.into_values().map(Sorted::new).collect()), gaps }
+            let numbers: Vec<Sorted> = numbers.into_values().map(Sorted::new).collect();
+            Habit { gaps, spreads: spreads(&numbers) }
         })
         .collect()
 }
@@ -572,7 +573,7 @@ fn habits<'a>(a: &'a Analysis<'_>) -> Vec<Habit<'a>> {
 /// The spread and median of the delays of each attempt number. Where no number has enough of them
 /// (few operations, many attempts), all are judged together: either they are the same whatever
 /// the number, or each is set against the median of its own number.
-fn spreads(numbers: Vec<Sorted>) -> Vec<(Spread, i64)> {
+fn spreads(numbers: &[Sorted]) -> Vec<(Spread, i64)> {
     let each: Vec<(Spread, i64)> =
         numbers.iter().filter_map(|s| Some((jitter::judge(s)?, s.median()?))).collect();
     if !each.is_empty() {

@@ -68,7 +68,12 @@ const ADVICE: [Advice; 20] = [
     },
     Advice {
         id: "fix-wait-unit",
-        causes: &["wait-unit-suspect", "retry-after-epoch", "retry-after-misread"],
+        causes: &[
+            "wait-unit-suspect",
+            "retry-after-epoch",
+            "retry-after-misread",
+            "retry-after-doubtful",
+        ],
         what: "Convert Retry-After once, at the edge of the code, into a type with a unit.",
         place: "the retry policy's reading of headers",
         setting: "delay_ms = 1000 * int(retry_after)   # delay-seconds, RFC 9110 section 10.2.3",

@@ -438,6 +438,26 @@ fn time_cases() -> Vec<Case> {
             facts(pairs(30, Some(10), |_| -40, |_, first, _| first.event.duration_ms = Some(60))),
         ),
         case(
+            "milliseconds in Retry-After accuse no retry of being early",
+            &["retry-after-doubtful", "fix-wait-unit"],
+            &["early-retries", "retry-after-quota", "retry-after-epoch"],
+            facts(pairs(
+                30,
+                Some(30_000),
+                |i| 31_000 + spread(i),
+                |_, first, _| {
+                    first.verdict.limit_type = LimitType::Quota;
+                    first.event.headers.push(("retry-after-ms".to_owned(), "30000".to_owned()));
+                },
+            )),
+        ),
+        case(
+            "two days in Retry-After are told, and no retry is early by them",
+            &["retry-after-doubtful"],
+            &["early-retries", "fix-wait-unit"],
+            facts(pairs(30, Some(172_800), |i| 20_000 + spread(i), |_, _, _| {})),
+        ),
+        case(
             "retries after a moment since 1970 are not early by years",
             &["retry-after-epoch"],
             &["early-retries", "promise-broken", "promise-kept", "wait-unit-suspect"],
