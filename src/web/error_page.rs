@@ -38,6 +38,7 @@ fn onward(code: Code) -> Vec<(&'static str, &'static str)> {
         Code::UnknownHost => Vec::new(),
         _ => vec![
             ("/", "Overview of limited dependencies"),
+            ("/services", "Services that call others"),
             ("/lookup", "Look up a request, trace, operation or event"),
             ("/classify", "Classify one response"),
             ("/send", "How to send data"),

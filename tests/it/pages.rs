@@ -653,8 +653,8 @@ async fn secrets_of_a_pasted_text_or_a_har_are_not_shown_again() {
             {"name": "authorization", "value": "Basic secret-five"}, {"name": "cookie", "value": "sid=secret-six"}]},
         "response": {"status": 429, "headers": [{"name": "set-cookie", "value": "sid=secret-seven"}]}}]}})
     .to_string();
-    for (pasted, cut) in [(raw, false), (&har, false), (&har, true)] {
-        let pasted = if cut { &pasted[..pasted.len() - 4] } else { pasted };
+    let cut_off = har.trim_end_matches('}');
+    for pasted in [raw, &har, cut_off] {
         let body = format!(
             "--x\r\ncontent-disposition: form-data; name=\"raw\"\r\n\r\n{pasted}\r\n--x--\r\n"
         );
@@ -748,4 +748,71 @@ async fn sending_says_what_becomes_of_other_content_with_the_same_id_and_time() 
     assert_eq!(app.get("/api/v1/events/a").await.json()["items"][0]["status"], Value::Null);
     let html = check(&app.visit("/send").await, "/send");
     assert!(text(&html, "main").contains("keeps the first and drops the second"));
+}
+
+#[tokio::test]
+async fn an_empty_window_names_when_the_last_event_of_its_scope_happened() {
+    let app = TestApp::start().await;
+    let event = |id: &str, service: &str, at: &str| {
+        json!({"event_id": id, "occurred_at": at, "service": service, "host": "api.example.com",
+            "status": 200})
+    };
+    app.store(&[
+        event("a", "old", "2001-02-03T04:05:06Z"),
+        event("b", "fast-clock", "2026-11-11T13:00:30Z"),
+        event("c", "far", "2099-01-01T00:00:00Z"),
+    ])
+    .await;
+    for (address, named, to) in [
+        (
+            format!("/?{WINDOW}"),
+            "The last one was sent at 2001-02-03",
+            "to=2001-02-03T04:06:00.000Z",
+        ),
+        (
+            format!("/triage?{WINDOW}&service=old"),
+            "The last one was sent at 2001-02-03",
+            "to=2001-02-03T04:06:00.000Z",
+        ),
+        (
+            format!("/triage?{WINDOW}&service=fast-clock"),
+            "was sent later, at 2026-11-11 13:00:30",
+            "to=2026-11-11T13:01:00.000Z",
+        ),
+        (
+            format!("/?{WINDOW}&service=far"),
+            "was sent later, at 2099-01-01",
+            "to=2099-01-01T00:01:00.000Z",
+        ),
+        (
+            format!("/services/far?{WINDOW}"),
+            "was sent later, at 2099-01-01",
+            "to=2099-01-01T00:01:00.000Z",
+        ),
+    ] {
+        let html = check(&app.visit(&address).await, &address);
+        let notice = text(&html, ".notice");
+        assert!(notice.contains(named), "{address}: {notice}");
+        let link = html.select(&Selector::parse(".notice a").unwrap()).next().unwrap();
+        let link = link.value().attr("href").unwrap().replace("%3A", ":");
+        assert!(link.contains(to), "{address}: {link}");
+        let there = check(&app.visit(&link).await, &link);
+        assert!(!text(&there, "main").contains("one was sent"), "{link}");
+    }
+}
+
+#[tokio::test]
+async fn a_service_that_was_never_seen_is_not_found() {
+    let app = TestApp::start().await;
+    app.store(&[
+        json!({"occurred_at": "2026-11-11T11:10:00Z", "service": "edge", "vantage": "gateway",
+        "host": "api.example.com", "status": 429}),
+    ])
+    .await;
+    let answer = app.visit("/services/none").await;
+    assert_eq!(answer.status, StatusCode::NOT_FOUND);
+    let html = check(&answer, "/services/none");
+    assert!(links(&html).contains(&"/services".to_owned()), "{}", answer.text);
+    assert_eq!(app.get("/api/v1/services/none").await.status, StatusCode::NOT_FOUND);
+    assert_eq!(app.visit("/services/edge").await.status, StatusCode::OK);
 }

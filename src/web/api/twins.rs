@@ -129,7 +129,7 @@ pub(crate) async fn service(
 ) -> Result<Json<Card>, Failure> {
     let now = state.clock.now();
     let view = services::card_view(&name, &params, now)?;
-    let facts = state.store.facts(&view, now).await?;
+    let (facts, _) = services::seen(&state, &view, now).await?;
     Ok(Json(Card::build(&view, &facts.totals, &report_card(&facts))))
 }
 

@@ -10,6 +10,7 @@ pub mod address;
 pub mod attempt;
 pub mod chart;
 pub mod classify;
+pub mod elsewhere;
 pub mod escape;
 pub mod event;
 pub mod lookup;

@@ -2,6 +2,7 @@
 
 use super::address::{self, Address, ViewParams};
 use super::chart::Chart;
+use super::elsewhere::Elsewhere;
 use super::model::{
     Figure, Series, Shell, Stamp, ViewOut, bucket_width, figures, scope_title, source_note,
 };
@@ -192,6 +193,8 @@ pub struct Input {
     pub pairs: Vec<Pair>,
     /// When the newest event was stored.
     pub last_event_at: Option<UnixMillis>,
+    /// Where the window is empty: an attempt of the scope outside of it.
+    pub elsewhere: Option<Elsewhere>,
     /// The time of asking.
     pub now: UnixMillis,
 }
@@ -204,9 +207,13 @@ impl Input {
         let store = &state.store;
         let mut pairs = store.pairs(view.window, view.time).await?;
         pairs.retain(|pair| is_in(&view.scope, pair));
+        let totals = store.totals(&view).await?;
+        let is_quiet = totals.attempts == 0 && pairs.is_empty();
+        let elsewhere = if is_quiet { Elsewhere::find(state, &view).await? } else { None };
         Ok(Self {
             source: store.source(&view).await?,
-            totals: store.totals(&view).await?,
+            totals,
+            elsewhere,
             buckets: store.buckets(&view, bucket_width(view.window)).await?,
             pairs,
             last_event_at: store.last_event_at().await?,
@@ -304,7 +311,9 @@ pub struct OverviewPage {
     more: Option<String>,
     /// Where nothing was ever stored: the command that sends a first event.
     first_event: Option<String>,
-    /// Where the window is empty and older events are stored: the hour of the newest one.
+    /// Where the window is empty: an attempt of the scope outside of it, and its hour's address.
+    elsewhere: Option<(Elsewhere, String)>,
+    /// Where the window is empty and no attempt is known: the hour of the last receipt.
     last_hour_href: Option<String>,
 }
 
@@ -318,7 +327,9 @@ impl OverviewPage {
             format!("{n} more with fewer refusals are not listed: narrow the view by service or upstream.")
         });
         let is_quiet = input.totals.attempts == 0 && model.pairs.is_empty();
-        let last_hour_href = input.last_event_at.filter(|_| is_quiet).map(|at| {
+        let elsewhere = input.elsewhere.clone().filter(|_| is_quiet);
+        let is_unknown = is_quiet && elsewhere.is_none();
+        let last_hour_href = input.last_event_at.filter(|_| is_unknown).map(|at| {
             let window = address::last_hour(at.plus(Millis(1)));
             let view = View { window, time: TimeBasis::Received, ..input.view.clone() };
             Address::new("/").view(&view).finish()
@@ -334,6 +345,10 @@ impl OverviewPage {
                 .last_event_at
                 .is_none()
                 .then(|| super::send::first_event_command(origin, input.now)),
+            elsewhere: elsewhere.map(|one| {
+                let href = Address::new("/").view(&one.view).finish();
+                (one, href)
+            }),
             last_hour_href,
             model,
         }

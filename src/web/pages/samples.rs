@@ -237,6 +237,7 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
         buckets: Vec::new(),
         pairs: Vec::new(),
         last_event_at: None,
+        elsewhere: None,
         now: NOW,
     };
     let usual = overview::Input {
@@ -260,6 +261,10 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
         ..base.clone()
     };
     let quiet = overview::Input { last_event_at: Some(UnixMillis(0)), ..base.clone() };
+    let past = overview::Input {
+        elsewhere: Some(super::elsewhere::Elsewhere::at(&base.view, UnixMillis(0), false)),
+        ..quiet.clone()
+    };
     let hostile = overview::Input {
         pairs: hostile().iter().map(|text| pair(text, text, counts(10, 2, 1))).collect(),
         last_event_at: Some(NOW),
@@ -269,6 +274,7 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
     vec![
         ("empty", base),
         ("quiet", quiet),
+        ("past", past),
         ("usual", usual),
         ("extreme", extreme),
         ("hostile", hostile),

@@ -2,13 +2,14 @@
 //! to find and ten habits to confirm, for the whole and per retry layer.
 
 use super::address::{self, Address, AddressError, ViewParams};
+use super::elsewhere::Elsewhere;
 use super::model::{Figure, Shell, Stamp, ViewOut, figures};
 use super::overview::{Range, ranges};
 use super::triage::RowRef;
 use super::{render, words};
-use crate::domain::checklist::{Grade, GradeMark, LayerCard, ReportCard, report_card};
+use crate::domain::checklist::{Facts, Grade, GradeMark, LayerCard, ReportCard, report_card};
 use crate::domain::event::RetryLayer;
-use crate::domain::stored::{Counts, Scope, ServiceCounts, TimeBasis, View};
+use crate::domain::stored::{Counts, Scope, Sender, ServiceCounts, TimeBasis, View};
 use crate::domain::time::{DAY_MS, Millis, UnixMillis, Window};
 use crate::web::api::Problems;
 use crate::web::extract::{Path, Query};
@@ -181,8 +182,39 @@ pub(crate) async fn show(
 async fn card(state: &AppState, name: &str, params: &ViewParams) -> Result<Html<String>, Failure> {
     let now = state.clock.now();
     let view = card_view(name, params, now)?;
-    let facts = state.store.facts(&view, now).await?;
-    render(&ServicePage::new(&view, &facts.totals, &report_card(&facts), now))
+    let (facts, elsewhere) = seen(state, &view, now).await?;
+    render(&ServicePage::new(&view, &facts.totals, &report_card(&facts), elsewhere, now))
+}
+
+/// The facts of a service's view; where they hold no attempt, also one outside of the window.
+///
+/// # Errors
+/// Not found, where no event of the service was ever stored.
+pub(crate) async fn seen(
+    state: &AppState,
+    view: &View,
+    now: UnixMillis,
+) -> Result<(Facts, Option<Elsewhere>), Failure> {
+    let facts = state.store.facts(view, now).await?;
+    if facts.totals.attempts > 0 {
+        return Ok((facts, None));
+    }
+    let service = view.scope.service.clone();
+    let mut elsewhere = Elsewhere::find(state, view).await?;
+    if elsewhere.is_none() {
+        // Perhaps it calls another upstream, or from another environment.
+        let scope = Scope { service: service.clone(), ..Scope::default() };
+        elsewhere = Elsewhere::find(state, &View { scope, ..view.clone() }).await?;
+    }
+    if elsewhere.is_none() {
+        // Gateways and origins report as well.
+        let senders = state.store.senders().await?;
+        let is_known = |one: &Sender| Some(&one.service) == service.as_ref();
+        if !senders.iter().any(|one| is_known(one) && one.counts.events > 0) {
+            return Err(Failure::not_found("service"));
+        }
+    }
+    Ok((facts, elsewhere))
 }
 
 /// The list of services.
@@ -428,6 +460,8 @@ pub struct ServicePage {
     model: Card,
     summary: String,
     ranges: Vec<Range>,
+    /// Where the window is empty: an attempt outside of it, and its hour's address.
+    elsewhere: Option<(Elsewhere, String)>,
 }
 
 /// Links to the same card over the usual windows that end now.
@@ -445,7 +479,14 @@ fn card_ranges(service: &str, view: &View, now: UnixMillis) -> Vec<Range> {
 
 impl ServicePage {
     /// The page of a card.
-    pub fn new(view: &View, totals: &Counts, card: &ReportCard, now: UnixMillis) -> Self {
+    /// Where the window holds no attempt, `elsewhere` is one of the service outside of it.
+    pub fn new(
+        view: &View,
+        totals: &Counts,
+        card: &ReportCard,
+        elsewhere: Option<Elsewhere>,
+        now: UnixMillis,
+    ) -> Self {
         let model = Card::build(view, totals, card);
         let count = |list: &[GradeOut], mark| list.iter().filter(|g| g.mark == mark).count();
         let n = |list: &[GradeOut], mark| i64::try_from(count(list, mark)).unwrap_or(0);
@@ -464,6 +505,10 @@ impl ServicePage {
         Self {
             shell: if twin.contains("/services?") { shell } else { shell.with_twin(twin) },
             ranges: card_ranges(&model.service, view, now),
+            elsewhere: elsewhere.map(|one| {
+                let href = card_address(&model.service, &one.view);
+                (one, href)
+            }),
             summary,
             model,
         }
@@ -477,7 +522,9 @@ impl ServicePage {
         let page = |facts: &crate::domain::checklist::Facts, service: &str| {
             let mut view = facts.view.clone();
             view.scope.service = Some(service.to_owned());
-            Self::new(&view, &facts.totals, &report_card(facts), samples::NOW)
+            let elsewhere =
+                (facts.totals.attempts == 0).then(|| Elsewhere::at(&view, UnixMillis(0), false));
+            Self::new(&view, &facts.totals, &report_card(facts), elsewhere, samples::NOW)
         };
         let mut hostile = report_card(&facts::hostile());
         for grade in hostile.mistakes.iter_mut().chain(&mut hostile.habits) {
@@ -489,7 +536,7 @@ impl ServicePage {
             ("empty", page(&facts::empty(), "checkout")),
             ("usual", page(&facts::usual(), "checkout")),
             ("extreme", page(&facts::extreme(), "checkout")),
-            ("hostile", Self::new(&view, &Counts::default(), &hostile, samples::NOW)),
+            ("hostile", Self::new(&view, &Counts::default(), &hostile, None, samples::NOW)),
         ]
     }
 }

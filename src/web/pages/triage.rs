@@ -3,6 +3,7 @@
 
 use super::address::{self, Address, AddressError, ViewParams, filled};
 use super::chart::Chart;
+use super::elsewhere::Elsewhere;
 use super::model::{
     Figure, Series, Shell, Stamp, ViewOut, figures, scope_title, series_width, source_note,
 };
@@ -697,7 +698,12 @@ pub(crate) async fn show(
     }
     let input = Input::fetch(&state, &params, &plan).await?;
     let labels = state.store.labels(input.view.window).await?;
-    Ok(render(&TriagePage::new(&input, labels, state.clock.now()))?.into_response())
+    let elsewhere = match input.totals.attempts {
+        0 => Elsewhere::find(&state, &input.view).await?,
+        _ => None,
+    };
+    let page = TriagePage::new(&input, labels, elsewhere, state.clock.now());
+    Ok(render(&page)?.into_response())
 }
 
 /// `GET /triage.json`
@@ -740,11 +746,19 @@ pub struct TriagePage {
     form: PlanForm,
     /// When a change that is marked now took effect, to begin with.
     mark_at: Stamp,
+    /// Where the window is empty: an attempt of the scope outside of it, and its hour's address.
+    elsewhere: Option<(Elsewhere, String)>,
 }
 
 impl TriagePage {
     /// The page for `input`; `labels` are offered in the picker.
-    pub fn new(input: &Input, mut labels: Labels, now: UnixMillis) -> Self {
+    /// Where the window holds no attempt, `elsewhere` is one of the scope outside of it.
+    pub fn new(
+        input: &Input,
+        mut labels: Labels,
+        elsewhere: Option<Elsewhere>,
+        now: UnixMillis,
+    ) -> Self {
         let model = Triage::build(input);
         let view = &input.view;
         labels.services.truncate(NAMES_OFFERED);
@@ -761,6 +775,10 @@ impl TriagePage {
             rows: address::rows_of(view, None, None, None),
             form: PlanForm::of(input.plan.or(input.suggested)),
             mark_at: Stamp(now.floor_to(1_000)),
+            elsewhere: elsewhere.map(|one| {
+                let href = Address::new("/triage").view(&one.view).finish();
+                (one, href)
+            }),
             labels,
             model,
         }
@@ -777,7 +795,9 @@ impl TriagePage {
                     upstreams: super::samples::hostile(),
                     environments: super::samples::hostile(),
                 };
-                (name, Self::new(&input, labels, super::samples::NOW))
+                let elsewhere = (input.totals.attempts == 0)
+                    .then(|| Elsewhere::at(&input.view, UnixMillis(0), true));
+                (name, Self::new(&input, labels, elsewhere, super::samples::NOW))
             })
             .collect()
     }
