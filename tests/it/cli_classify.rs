@@ -144,6 +144,8 @@ fn a_head_without_any_field_was_cut_and_names_nobody() {
     let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(said.contains("To settle who answered, send the response headers (server"), "{said}");
     assert!(!said.contains(".."), "{said}");
+    assert!(said.contains("no Retry-After was captured"), "{said}");
+    assert!(!said.contains("Retry-After was sent"), "{said}");
 }
 
 #[test]

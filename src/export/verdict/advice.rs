@@ -17,7 +17,7 @@ pub struct Advice {
 pub fn advice(response: &Response, verdict: &Verdict) -> Advice {
     let mut advice = Advice::default();
     if verdict.limited {
-        by_type(verdict, &mut advice);
+        by_type(response, verdict, &mut advice);
         by_place(verdict, &mut advice);
         writes(response, verdict, &mut advice);
     } else {
@@ -41,7 +41,7 @@ pub fn advice(response: &Response, verdict: &Verdict) -> Advice {
     advice
 }
 
-fn by_type(verdict: &Verdict, advice: &mut Advice) {
+fn by_type(response: &Response, verdict: &Verdict, advice: &mut Advice) {
     let wait = verdict.retry_after_remaining_seconds.or(verdict.retry_after_seconds);
     let next = match verdict.limit_type {
         LimitType::Rate => match wait {
@@ -50,9 +50,16 @@ fn by_type(verdict: &Verdict, advice: &mut Advice) {
                  the limit allows.",
                 number(seconds)
             ),
-            None => "No valid Retry-After was sent: back off exponentially with full jitter, cap \
-                     attempts and total time, and lower the rate of first attempts."
-                .to_owned(),
+            // What was not captured may have been sent.
+            None => format!(
+                "No valid Retry-After was {}: back off exponentially with full jitter, cap \
+                 attempts and total time, and lower the rate of first attempts.",
+                if response.headers_complete || response.headers.has("retry-after") {
+                    "sent"
+                } else {
+                    "captured"
+                }
+            ),
         },
         LimitType::Quota => {
             "Stop retrying: the allowance is spent until it is renewed. Wait for the renewal, cut \

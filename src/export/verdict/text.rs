@@ -121,7 +121,8 @@ fn waits(response: &Response, verdict: &Verdict, page: &mut Page) {
         page.item(&format!("flags: {}", verdict.retry_after_flags.join(", ")));
     }
     if verdict.limited && raw.is_empty() {
-        page.item("no Retry-After was sent");
+        let how = if response.headers_complete { "sent" } else { "captured" };
+        page.item(&format!("no Retry-After was {how}"));
     }
 }
 
