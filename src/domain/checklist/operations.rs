@@ -319,10 +319,17 @@ impl<'a> Gap<'a> {
         EARLY_MS.max(promised / 50).saturating_add(date)
     }
 
+    /// Whether the next attempt, by its number, carries an earlier time than this one: the clocks
+    /// disagree, and the wait is not real.
+    pub fn is_clock_step(&self) -> bool {
+        self.after.event.occurred_at < self.before.event.occurred_at
+    }
+
     /// Whether the next attempt was sent before the promised time. A hedge could not know the
-    /// promise and is none.
+    /// promise and is none; neither is a wait between clocks that disagree.
     pub fn is_early(&self) -> bool {
         !self.is_hedge()
+            && !self.is_clock_step()
             && self
                 .promised_ms()
                 .is_some_and(|promised| self.real_ms < promised.saturating_sub(self.tolerance_ms()))
