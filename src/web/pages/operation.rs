@@ -279,10 +279,8 @@ impl OperationPage {
             .iter()
             .any(|rung| rung.wait.as_ref().is_some_and(|wait| wait.promised_ms.is_some()));
         let told = |text: String| if has_promise { text } else { "none".to_owned() };
-        let attempts = match model.is_complete {
-            true => words::count(n),
-            false => format!("first {}", words::count(n)),
-        };
+        let attempts =
+            if model.is_complete { words::count(n) } else { format!("first {}", words::count(n)) };
         let facts = vec![
             ("Attempts", attempts),
             ("Ended", outcome),
