@@ -212,9 +212,9 @@ fn a_second_signal_forces_the_stop_and_the_exit_code_says_so() {
     let mut busy = std::net::TcpStream::connect(process.address).unwrap();
     busy.write_all(b"POST /v1/events HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9\r\n\r\n{")
         .unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_secs(1));
     process.signal("TERM");
-    std::thread::sleep(Duration::from_millis(300));
+    std::thread::sleep(Duration::from_secs(1));
     process.signal("INT");
     assert_eq!(process.wait().code(), Some(1));
 }
