@@ -1,0 +1,223 @@
+//! What a verdict costs on the way in: events of the fleet in `tests/it/workload.rs` go through
+//! decoding (with redaction), verdict and draft on one thread, in batches as the door takes them.
+//! Each phase is timed by itself; what is printed is the median over rounds, in microseconds an
+//! event.
+//!
+//! The goals: a verdict in at most 3 µs over the whole mix, 20 µs for limited ones alone. Times are
+//! printed and never asserted; what is asserted is that every event is decoded and judged.
+//!
+//! `RETRYLENS_BENCH_EVENTS` (20,000), `RETRYLENS_BENCH_BATCH` (500), `RETRYLENS_BENCH_ROUNDS` (31).
+
+#![expect(clippy::unwrap_used, reason = "a benchmark stops at the first error")]
+
+#[path = "../tests/it/workload.rs"]
+mod workload;
+
+use retrylens::domain::classify::classify;
+use retrylens::domain::event::Event;
+use retrylens::domain::key_hash::KeyHasher;
+use retrylens::domain::stored::NewEvent;
+use retrylens::ingest::native::{DecodeOptions, Format, RawKeys, decode};
+use retrylens::ingest::response;
+use retrylens::pipeline::judge;
+use retrylens::store::Draft;
+use std::hint::black_box;
+use std::io::Write as _;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// The most that a verdict may cost, in microseconds: over the mix, and where a limit refused.
+const GOAL_US: f64 = 3.0;
+const LIMITED_GOAL_US: f64 = 20.0;
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+fn say(line: &str) {
+    writeln!(std::io::stdout().lock(), "{line}").unwrap();
+}
+
+/// Runs `work`, adding the time it takes to `sum`.
+fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
+    let begun = Instant::now();
+    let result = black_box(work());
+    *sum += begun.elapsed();
+    result
+}
+
+/// Time spent in each phase, over some events.
+#[derive(Default, Clone, Copy)]
+struct Spent {
+    decode: Duration,
+    judge: Duration,
+    draft: Duration,
+    /// The parts of `judge`, in runs of their own.
+    response: Duration,
+    classify: Duration,
+}
+
+/// Microseconds an event.
+#[derive(Clone, Copy)]
+struct Cost {
+    decode: f64,
+    judge: f64,
+    draft: f64,
+    response: f64,
+    classify: f64,
+}
+
+/// Sends bodies through every phase once.
+fn round(bodies: &[String], options: &DecodeOptions<'_>) -> (Spent, usize) {
+    let mut spent = Spent::default();
+    let mut count = 0;
+    for body in bodies {
+        let decoded = timed(&mut spent.decode, || decode(body.as_bytes(), options)).unwrap();
+        assert!(decoded.rejects.is_empty(), "{:?}", decoded.rejects.first());
+        let events: Vec<Event> = decoded.events.into_iter().map(|(_, event)| event).collect();
+        count += events.len();
+
+        let responses = timed(&mut spent.response, || {
+            events.iter().map(Event::response).collect::<Vec<_>>()
+        });
+        let verdicts = timed(&mut spent.classify, || {
+            responses.iter().map(classify).collect::<Vec<_>>()
+        });
+        drop((responses, verdicts));
+
+        let judged: Vec<NewEvent> =
+            timed(&mut spent.judge, || events.into_iter().map(judge).collect());
+        let drafts: Vec<Draft> =
+            timed(&mut spent.draft, || judged.into_iter().map(Draft::new).collect());
+        assert_eq!(drafts.len(), body.lines().count());
+    }
+    (spent, count)
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// The median cost of each phase over `rounds`, after one that warms up.
+fn cost(lines: &[&str], batch: usize, rounds: u64, options: &DecodeOptions<'_>) -> Cost {
+    let bodies: Vec<String> = lines.chunks(batch).map(|part| part.join("\n")).collect();
+    round(&bodies, options);
+    let all: Vec<(Spent, usize)> = (0..rounds).map(|_| round(&bodies, options)).collect();
+    let per_event = |phase: fn(&Spent) -> Duration| {
+        #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
+        median(all.iter().map(|(s, n)| phase(s).as_secs_f64() * 1e6 / *n as f64).collect())
+    };
+    Cost {
+        decode: per_event(|s| s.decode),
+        judge: per_event(|s| s.judge),
+        draft: per_event(|s| s.draft),
+        response: per_event(|s| s.response),
+        classify: per_event(|s| s.classify),
+    }
+}
+
+/// The answers in `tests/data/responses` as lines of NDJSON: what the products of every signature
+/// write themselves, not only the few gateways of the fleet.
+fn samples() -> Vec<String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/responses");
+    let folders = std::fs::read_dir(root).unwrap().map(|entry| entry.unwrap().path());
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let mut paths: Vec<_> = files.map(|entry| entry.unwrap().path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|e| e == "http"));
+    paths.sort();
+    paths.iter().map(|path| line_of(&std::fs::read_to_string(path).unwrap())).collect()
+}
+
+/// The event that a client sends of one sample.
+fn line_of(sample: &str) -> String {
+    let (mut rest, mut host, mut route) = (sample, "api.example.com", None);
+    while let Some((line, after)) = rest.strip_prefix('#').and_then(|r| r.split_once('\n')) {
+        match line.trim().split_once(':') {
+            Some(("host", value)) => host = value.trim(),
+            Some(("path", value)) => route = Some(value.trim()),
+            _ => {}
+        }
+        rest = after;
+    }
+    let response = response::parse(rest).unwrap().response;
+    serde_json::json!({
+        "occurred_at": workload::START_MS,
+        "duration_ms": 120,
+        "service": "checkout",
+        "host": host,
+        "route": route,
+        "status": response.status,
+        "headers": response.headers.iter().collect::<Vec<_>>(),
+        "body_sample": response.body,
+    })
+    .to_string()
+}
+
+/// Whether the event of a line was refused by a limit.
+fn is_limited(line: &str, options: &DecodeOptions<'_>) -> bool {
+    let events = decode(line.as_bytes(), options).unwrap().events;
+    events.into_iter().all(|(_, event)| judge(event).verdict.limited)
+}
+
+fn main() {
+    let total = setting("RETRYLENS_BENCH_EVENTS", 20_000);
+    let batch = usize::try_from(setting("RETRYLENS_BENCH_BATCH", 500)).unwrap();
+    let rounds = setting("RETRYLENS_BENCH_ROUNDS", 31);
+    let hasher = KeyHasher::new(b"server key");
+    let options = DecodeOptions {
+        hasher: &hasher,
+        raw_keys: RawKeys::Hash,
+        max_items: 100_000,
+        format: Format::Ndjson,
+    };
+
+    let fleet = workload::batch(0, total, total);
+    let all: Vec<&str> = fleet.lines().collect();
+    let (limited, others): (Vec<&str>, Vec<&str>) =
+        all.iter().partition(|line| is_limited(line, &options));
+    let samples = samples();
+    let (refusals, near_misses): (Vec<&str>, Vec<&str>) =
+        samples.iter().map(String::as_str).partition(|line| is_limited(line, &options));
+    say(&format!(
+        "{} events, {:.1} % limited; {} samples of other products, {} limited",
+        all.len(),
+        per_cent(limited.len(), all.len()),
+        samples.len(),
+        refusals.len()
+    ));
+
+    say("µs an event                     decode  verdict    draft      of the verdict: response  classify  summary");
+    let show = |what: &str, lines: &[&str]| -> Cost {
+        let cost = cost(lines, batch, rounds, &options);
+        say(&format!(
+            "{what:<30} {:>7.2}  {:>7.2}  {:>7.2}                     {:>12.2} {:>9.2} {:>8.2}",
+            cost.decode,
+            cost.judge,
+            cost.draft,
+            cost.response,
+            cost.classify,
+            cost.judge - cost.response - cost.classify,
+        ));
+        cost
+    };
+    let mix = show("the fleet", &all);
+    show("  not limited", &others);
+    let refused = show("  limited", &limited);
+    let foreign = show("samples, limited", &refusals);
+    show("samples, not limited", &near_misses);
+
+    let verdict = |what: &str, cost: f64, goal: f64| {
+        let word = if cost <= goal { "PASS" } else { "FAIL" };
+        say(&format!("{word}  {what}: {cost:.2} µs, goal {goal:.0} µs"));
+    };
+    verdict("a verdict over the fleet", mix.judge, GOAL_US);
+    verdict("a verdict on a limited event of the fleet", refused.judge, LIMITED_GOAL_US);
+    verdict("a verdict on a limited sample", foreign.judge, LIMITED_GOAL_US);
+}
+
+fn per_cent(part: usize, whole: usize) -> f64 {
+    #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
+    let ratio = part as f64 / whole as f64;
+    ratio * 100.0
+}
