@@ -77,12 +77,10 @@ fn round(bodies: &[String], options: &DecodeOptions<'_>) -> (Spent, usize) {
         let events: Vec<Event> = decoded.events.into_iter().map(|(_, event)| event).collect();
         count += events.len();
 
-        let responses = timed(&mut spent.response, || {
-            events.iter().map(Event::response).collect::<Vec<_>>()
-        });
-        let verdicts = timed(&mut spent.classify, || {
-            responses.iter().map(classify).collect::<Vec<_>>()
-        });
+        let responses =
+            timed(&mut spent.response, || events.iter().map(Event::response).collect::<Vec<_>>());
+        let verdicts =
+            timed(&mut spent.classify, || responses.iter().map(classify).collect::<Vec<_>>());
         drop((responses, verdicts));
 
         let judged: Vec<NewEvent> =
@@ -187,7 +185,9 @@ fn main() {
         refusals.len()
     ));
 
-    say("µs an event                     decode  verdict    draft      of the verdict: response  classify  summary");
+    say(
+        "µs an event                     decode  verdict    draft      of the verdict: response  classify  summary",
+    );
     let show = |what: &str, lines: &[&str]| -> Cost {
         let cost = cost(lines, batch, rounds, &options);
         say(&format!(
