@@ -7,18 +7,24 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops at the first error")]
 
+#[path = "../tests/it/workload/mod.rs"]
+mod workload;
+
 use retrylens::clock::SystemClock;
 use retrylens::domain::event::Event;
+use retrylens::domain::key_hash::KeyHasher;
 use retrylens::domain::stored::{Inserted, RowFilter, Scope, TimeBasis, View};
 use retrylens::domain::time::{HOUR_MS, UnixMillis, Window};
+use retrylens::ingest::native::{self, DecodeOptions, Format, RawKeys};
 use retrylens::pipeline::{Intake, IntakeSettings};
 use retrylens::store::Store;
 use std::io::Write as _;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// When the hour of events begins; not at a whole minute, so that no window lines up with sums.
-const BEGIN: UnixMillis = UnixMillis(1_794_378_433_217);
+/// When the hour that is asked about begins; not at a whole minute, so that it doesn't line up with
+/// sums.
+const BEGIN: UnixMillis = UnixMillis(workload::START_MS + 10 * HOUR_MS + 13_217);
 const SENDERS: usize = 16;
 
 fn setting(name: &str, default: u64) -> u64 {
@@ -29,59 +35,18 @@ fn say(line: &str) {
     writeln!(std::io::stdout().lock(), "{line}").unwrap();
 }
 
-/// A fleet: 120 services, each calling 3 of 40 upstreams with 3 routes, 4 keys, 16 instances and 3 egress
-/// addresses a service; 12 % limited, 10 % retries; time runs evenly through one hour.
-fn event(n: u64, total: u64) -> Event {
-    let mut state = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d;
-    let mut draw = |below: u64| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state % below
+/// Events `from` to `to` of the day's load, as the door hands them on.
+fn events(from: u64, to: u64, total: u64) -> Vec<Event> {
+    let hasher = KeyHasher::new(&[7; 32]);
+    let options = DecodeOptions {
+        hasher: &hasher,
+        raw_keys: RawKeys::Refuse,
+        max_items: usize::MAX,
+        format: Format::Ndjson,
     };
-    let at = BEGIN.0 + i64::try_from(n * 3_600_000 / total).unwrap();
-    let service = draw(120);
-    let upstream = (service + draw(3)) % 40;
-    let route = draw(3);
-    let is_limited = draw(100) < 12;
-    let attempt = if draw(100) < 10 { 2 + draw(3) } else { 1 };
-    let operation = n / 2;
-    let status = if is_limited {
-        429
-    } else if draw(100) < 2 {
-        503
-    } else {
-        200
-    };
-    let key = service * 4 + draw(4);
-    let outcome = if is_limited { "\"retrying\"" } else { "\"succeeded\"" };
-    let refusal = if is_limited {
-        format!(
-            r#""retry_after":"{}","computed_delay_ms":{},"delay_source":"retry-after","error_code":"rate_limited","body_sample":"{{\"error\":\"too many requests\"}}","#,
-            1 + draw(30),
-            1_000 + draw(30_000)
-        )
-    } else {
-        String::new()
-    };
-    let text = format!(
-        r#"{{"event_id":"01JCH6{at:012X}{n:014}","operation_id":"01JCH6op{operation:018}",
-        "attempt":{attempt},"occurred_at":{at},"duration_ms":{duration},"vantage":"client",
-        "service":"service-{service}","environment":"prod","instance":"service-{service}-{pod}",
-        "retry_layer":"sdk","method":"GET","host":"api{upstream}.example.com",
-        "route":"/v1/resource{route}/{{id}}","status":{status},{refusal}
-        "request_id":"req-{at:x}-{n:016x}","ray_id":"{n:016x}-GRU",
-        "key_hash":"hmac-sha256:{key:064x}","key_kind":"api-key",
-        "client_address_hash":"hmac-sha256:{address:064x}","outcome":{outcome},"attempts_max":5,
-        "timeout_ms":3000,"trace_id":"{operation:032x}","span_id":"{n:016x}",
-        "headers":[["server","cloudflare"],["date","Wed, 11 Nov 2026 07:29:00 GMT"],
-        ["cf-ray","{n:016x}-GRU"],["content-type","application/json"]],
-        "count":1,"redactions":0}}"#,
-        duration = 20 + draw(400),
-        pod = draw(16),
-        address = service * 3 + draw(3),
-    );
-    serde_json::from_str(&text).unwrap()
+    let decoded = native::decode(workload::batch(from, to, total).as_bytes(), &options).unwrap();
+    assert_eq!(decoded.rejects, []);
+    decoded.events.into_iter().map(|(_, event)| event).collect()
 }
 
 /// CPU seconds of this process so far, where the system tells (Linux, 100 ticks a second).
@@ -118,7 +83,7 @@ async fn main() {
     let intake = Intake::start(store.clone(), Arc::new(SystemClock), IntakeSettings::default());
 
     let made = Instant::now();
-    drop((0..100_000).map(|n| event(n, total)).collect::<Vec<_>>());
+    drop(events(0, 100_000, total));
     let making = made.elapsed().as_secs_f64() / 100_000.0;
 
     let next = Arc::new(std::sync::atomic::AtomicU64::new(0));
@@ -135,7 +100,7 @@ async fn main() {
                 if from >= total {
                     return (stored, slowest);
                 }
-                let events = (from..total.min(from + batch)).map(|n| event(n, total)).collect();
+                let events = events(from, total.min(from + batch), total);
                 let sent = Instant::now();
                 let results = intake.submit(events).await.unwrap();
                 slowest = slowest.max(sent.elapsed().as_secs_f64());
@@ -154,27 +119,28 @@ async fn main() {
     }
     let took = begun.elapsed().as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
-    let events = total as f64;
+    let count = total as f64;
     say(&format!(
         "{} on {}",
         store.kind(),
         if url.contains("bench.db") { "a file" } else { "a server" }
     ));
-    say(&format!("stored {stored} of {total} in {took:.1} s: {:.0} events/s", events / took));
+    say(&format!("stored {stored} of {total} in {took:.1} s: {:.0} events/s", count / took));
     say(&format!(
         "  CPU {:.1} s a million, making the events taken off",
-        (cpu_seconds() - cpu_before - making * events) * 1e6 / events
+        (cpu_seconds() - cpu_before - making * count) * 1e6 / count
     ));
-    say(&format!("  making the events took {:.1} s of CPU of it", making * events));
+    say(&format!("  making the events took {:.1} s of CPU of it", making * count));
     say(&format!("  slowest batch of {batch}: {:.0} ms", slowest * 1_000.0));
     assert_eq!(stored, total);
 
     let window = Window { from: BEGIN, to: UnixMillis(BEGIN.0 + HOUR_MS) };
     let now = window.to;
     let all = View { scope: Scope::default(), window, time: TimeBasis::Event };
+    let some = events(total / 2, total / 2 + 1, total).remove(0);
     let scope = Scope {
-        service: Some("service-7".to_owned()),
-        upstream: Some("api8.example.com".to_owned()),
+        service: Some(some.service.clone()),
+        upstream: Some(some.host.clone()),
         ..Scope::default()
     };
     let pair = View { scope: scope.clone(), ..all.clone() };
@@ -197,7 +163,6 @@ async fn main() {
         store.rows(&filter, None, 50).await
     })
     .await;
-    let some = event(total / 2, total);
     let request_id = some.request_id.unwrap();
     let found = timed("look up a request id", async || store.lookup(&request_id).await).await;
     assert_eq!(found.events.len(), 1);

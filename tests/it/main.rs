@@ -10,6 +10,7 @@ mod doors;
 mod gateways;
 mod intake;
 mod layering;
+mod load;
 mod million;
 mod pages;
 mod parsers;
