@@ -1,4 +1,4 @@
-//! What a verdict costs on the way in: events of the fleet in `tests/it/workload.rs` go through
+//! What a verdict costs on the way in: events of the fleet in `tests/it/workload` go through
 //! decoding (with redaction), verdict and draft on one thread, in batches as the door takes them.
 //! Each phase is timed by itself; what is printed is the median over rounds, in microseconds an
 //! event.
@@ -10,7 +10,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops at the first error")]
 
-#[path = "../tests/it/workload.rs"]
+#[path = "../tests/it/workload/mod.rs"]
 mod workload;
 
 use retrylens::domain::classify::classify;
