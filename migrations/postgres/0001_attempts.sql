@@ -44,8 +44,11 @@ CREATE TABLE words (
     word TEXT COLLATE "C" NOT NULL UNIQUE
 );
 
--- One row per event. The primary key is the identity, and holds what a split by days or by
--- `event_id` would need; it also finds the same id at another time.
+-- One row per event, divided by day of `occurred_at` (UTC): a partition `events_20261111` for each
+-- day, made by the program ahead of time and dropped whole. Days far from now have none and are
+-- kept in `events_other`. The primary key is the identity; it holds the column that divides the
+-- table here (`occurred_at`) and the one that would distribute it (`event_id`), and finds the same
+-- id at another time.
 CREATE TABLE events (
     occurred_at BIGINT NOT NULL,
     received_at BIGINT NOT NULL,
@@ -67,15 +70,12 @@ CREATE TABLE events (
     body_hash TEXT COLLATE "C",
     detail TEXT COLLATE "C" NOT NULL,
     PRIMARY KEY (event_id, occurred_at)
-);
+) PARTITION BY RANGE (occurred_at);
 
--- Time ranges with all that counts need, so that the edges of a window are read from here alone.
-CREATE INDEX events_by_time
-    ON events (occurred_at, series_id, class_id, attempt, count, duration_ms,
-               key_id, address_id, account_id, instance_id);
-CREATE INDEX events_by_receipt
-    ON events (received_at, series_id, class_id, attempt, count, duration_ms,
-               key_id, address_id, account_id, instance_id);
+CREATE TABLE events_other PARTITION OF events DEFAULT;
+
+CREATE INDEX events_by_time ON events (occurred_at);
+CREATE INDEX events_by_receipt ON events (received_at);
 CREATE INDEX events_by_operation ON events (operation_id) WHERE operation_id IS NOT NULL;
 CREATE INDEX events_by_request ON events (request_id) WHERE request_id IS NOT NULL;
 CREATE INDEX events_by_ray ON events (ray_id) WHERE ray_id IS NOT NULL;

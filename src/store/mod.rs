@@ -4,7 +4,8 @@
 //!
 //! - `migrations`: the schema. `sql`: every statement. `rows`: events to columns and back.
 //! - `batch`: which events are new, and what they add to the sums; shared by both databases.
-//! - `sqlite`, `postgres`: opening and writing, where the two differ.
+//! - `sqlite`, `postgres`: opening and writing, where the two differ. `days`: PostgreSQL's events by
+//!   day.
 //! - `reader`: a snapshot to read from. `counts`, `facts`, `lists`: the questions.
 //! - `recount`: do the sums still agree with the events?
 //!
@@ -15,6 +16,7 @@
 
 mod batch;
 mod counts;
+mod days;
 mod error;
 mod facts;
 mod lists;

@@ -3,12 +3,16 @@
 //! A batch is one statement with an array per column (`UNNEST`), and what is there already is left
 //! out by `ON CONFLICT DO NOTHING`. Everything that two replicas may write at once is written in
 //! the order of its key, so that they wait for each other and never block each other.
+//!
+//! Events are divided by day (`days`). The same id at another time is found within a day on either
+//! side of the batch's own days, so that look-ups don't grow with the number of days kept.
 
 use super::batch::{self, Dictionary, Ids, Missing};
+use super::days::{self, DayTable, Days, Dropped};
 use super::rows::{Draft, SeriesKey};
 use super::{READ_LIMIT, StoreError, migrations, sql};
 use crate::domain::stored::{Inserted, SenderCounts};
-use crate::domain::time::UnixMillis;
+use crate::domain::time::{DAY_MS, UnixMillis};
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::{
     Arguments as _, AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _,
@@ -34,6 +38,7 @@ pub(super) struct PostgresStore {
     pub(super) readers: PgPool,
     writers: PgPool,
     dictionary: RwLock<Dictionary>,
+    pub(super) days: Days,
     statements: Statements,
 }
 
@@ -96,8 +101,12 @@ fn is_number(column: &str) -> bool {
     )
 }
 
-/// Identities among the stored events whose id is in an array.
-const STORED: &str = "SELECT event_id, occurred_at FROM events WHERE event_id = ANY($1::text[])";
+/// Identities among the stored events of a stretch whose id is in an array.
+const STORED: &str = "SELECT event_id, occurred_at FROM events \
+WHERE event_id = ANY($1::text[]) AND occurred_at >= $2 AND occurred_at < $3";
+/// The same outside of a stretch.
+const STORED_OUTSIDE: &str = "SELECT event_id, occurred_at FROM events \
+WHERE event_id = ANY($1::text[]) AND (occurred_at < $2 OR occurred_at >= $3)";
 const ADD_SERIES: &str = "INSERT INTO series (service, upstream, environment, route) \
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) ON CONFLICT DO NOTHING";
 const FIND_SERIES: &str = "SELECT s.id, s.service, s.upstream, s.environment, s.route \
@@ -122,7 +131,13 @@ impl PostgresStore {
         drop(connection);
         let limited = options.options([("statement_timeout", READ_LIMIT.as_millis().to_string())]);
         let readers = pool().max_connections(READERS).connect_lazy_with(limited);
-        Ok(Self { readers, writers, dictionary: RwLock::default(), statements: Statements::new() })
+        Ok(Self {
+            readers,
+            writers,
+            dictionary: RwLock::default(),
+            days: Days::default(),
+            statements: Statements::new(),
+        })
     }
 
     /// Closes every connection.
@@ -138,6 +153,8 @@ impl PostgresStore {
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
         let ids = self.ids(drafts).await?;
+        let times = drafts.iter().map(|draft| draft.occurred_at);
+        self.days.prepare(&self.writers, times, received_at).await?;
         for _ in 1..ATTEMPTS {
             match self.insert_once(drafts, &ids, received_at).await {
                 Err(StoreError::Database(error)) if is_broken_off(&error) => {}
@@ -172,14 +189,7 @@ impl PostgresStore {
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
         let mut transaction = self.writers.begin().await?;
-        let event_ids: Vec<&str> = drafts.iter().map(|draft| &*draft.event_id).collect();
-        let stored: Vec<(String, i64)> = sqlx::query(STORED)
-            .bind(event_ids)
-            .fetch_all(&mut *transaction)
-            .await?
-            .iter()
-            .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
-            .collect::<Result<_, sqlx::Error>>()?;
+        let stored = stored(&mut transaction, drafts, received_at).await?;
         let mut results = batch::sift(drafts, &stored);
         let mut new: Vec<usize> =
             (0..drafts.len()).filter(|at| results[*at] != Inserted::Duplicate).collect();
@@ -313,6 +323,18 @@ impl PostgresStore {
         Ok(transaction.commit().await?)
     }
 
+    /// Drops the days before `day` (counted from 1970-01-01, UTC) with their events.
+    #[cfg_attr(not(test), expect(dead_code, reason = "retention is what calls it"))]
+    pub(super) async fn drop_days_before(&self, day: i64) -> Result<Dropped, StoreError> {
+        self.days.drop_before(&mut *self.writers.acquire().await?, day).await
+    }
+
+    /// The days that have a partition, oldest first, with their size.
+    #[cfg_attr(not(test), expect(dead_code, reason = "retention is what calls it"))]
+    pub(super) async fn days(&self) -> Result<Vec<DayTable>, StoreError> {
+        days::partitions(&mut *self.writers.acquire().await?).await
+    }
+
     /// Runs one statement that writes; its first column of the first row, where there is one.
     pub(super) async fn write(
         &self,
@@ -324,13 +346,61 @@ impl PostgresStore {
     }
 }
 
+/// Identities of stored events whose id occurs in `drafts`, as far as a day on either side of each
+/// one's own. Days that can't have a partition are looked through together.
+async fn stored(
+    connection: &mut PgConnection,
+    drafts: &[Draft],
+    now: UnixMillis,
+) -> Result<Vec<(String, i64)>, StoreError> {
+    let (first, last) = days::near(now);
+    let mut by_day: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
+    let mut far = Vec::new();
+    for draft in drafts {
+        let day = days::day_of(draft.occurred_at);
+        if (first..=last).contains(&day) {
+            by_day.entry(day).or_default().push(&draft.event_id);
+        } else {
+            far.push(&*draft.event_id);
+        }
+    }
+    let mut found = Vec::new();
+    // Neighbouring days are one question.
+    let mut by_day = by_day.into_iter().peekable();
+    while let Some((begin, mut ids)) = by_day.next() {
+        let mut end = begin;
+        while let Some((day, more)) = by_day.next_if(|(day, _)| *day <= end + 2) {
+            end = day;
+            ids.extend(more);
+        }
+        let bounds = ((begin - 1) * DAY_MS, (end + 2) * DAY_MS);
+        found.extend(identities(connection, STORED, ids, bounds).await?);
+    }
+    if !far.is_empty() {
+        let bounds = ((first + 1).saturating_mul(DAY_MS), last.saturating_mul(DAY_MS));
+        found.extend(identities(connection, STORED_OUTSIDE, far, bounds).await?);
+    }
+    Ok(found)
+}
+
+async fn identities(
+    connection: &mut PgConnection,
+    question: &'static str,
+    ids: Vec<&str>,
+    (from, to): (i64, i64),
+) -> Result<Vec<(String, i64)>, StoreError> {
+    let rows = sqlx::query(question).bind(ids).bind(from).bind(to).fetch_all(connection).await?;
+    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
+
 /// Whether the database broke a transaction off that may succeed when tried again: 40001
-/// serialization failure, 40P01 deadlock.
+/// serialization failure, 40P01 deadlock, 23514 a row that no longer belongs to `events_other`
+/// because its day got a partition in the meantime.
 fn is_broken_off(error: &sqlx::Error) -> bool {
     error
         .as_database_error()
         .and_then(sqlx::error::DatabaseError::code)
-        .is_some_and(|code| code == "40001" || code == "40P01")
+        .is_some_and(|code| matches!(&*code, "40001" | "40P01" | "23514"))
 }
 
 async fn name_classes(

@@ -1,0 +1,514 @@
+//! Days of `events` on PostgreSQL: a partition for each day of `occurred_at` (UTC), so that an old
+//! day is dropped and not deleted row by row.
+//!
+//! A day's partition is made ahead, and on demand for late events. Days far from now get none: a
+//! sender with a wrong or hostile clock can't make more than [`DAYS_BACK`] + [`DAYS_AHEAD`] + 1 of
+//! them. Events of days without one are kept in `events_other`, and move out of it when their day
+//! gets a partition.
+//!
+//! A partition is made beside `events` and then attached, which neither reads nor writes of other
+//! days wait for; whoever uses `events_other` waits while its rows are looked through. One replica
+//! makes partitions at a time. Nobody waits longer than [`LOCK_WAIT`]: what can't be made now is
+//! made later, and its events are kept in `events_other` until then.
+
+use super::StoreError;
+use crate::domain::time::{DAY_MS, UnixMillis};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, Row as _};
+use std::collections::BTreeSet;
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+/// How many days before today a late event's day still gets a partition.
+pub(super) const DAYS_BACK: i64 = 35;
+/// How many days behind today get a partition ahead of time.
+pub(super) const DAYS_AHEAD: i64 = 2;
+/// Most partitions that one batch waits for; the newest days come first.
+const MADE_AT_ONCE: usize = 4;
+/// How long the making or dropping of a partition waits for a lock.
+const LOCK_WAIT: Duration = Duration::from_secs(2);
+/// How long nothing is made after it could not be.
+const REST: Duration = Duration::from_secs(30);
+/// Most rows of `events_other` that one statement deletes.
+const DELETED_AT_ONCE: i64 = 10_000;
+
+/// Held until the transaction ends, for the tables of this schema alone. The first number is ours:
+/// "days" in ASCII.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(1684109683, 'events'::regclass::oid::int)";
+/// Partitions that hold a day: its number since 1970, the partition's name, its bytes on disk.
+const PARTITIONS: &str = "\
+SELECT CAST(substring(pg_get_expr(c.relpartbound, c.oid) FROM 'FROM \\(''?(-?[0-9]+)') AS BIGINT) \
+/ 86400000 AS day, c.oid::regclass::text, pg_total_relation_size(c.oid) \
+FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid \
+WHERE i.inhparent = 'events'::regclass AND pg_get_expr(c.relpartbound, c.oid) <> 'DEFAULT' \
+ORDER BY day";
+
+/// The day that holds a moment, counted from 1970-01-01.
+pub(super) const fn day_of(at: i64) -> i64 {
+    at.div_euclid(DAY_MS)
+}
+
+/// Days that may have a partition made when it is `now`, first to last.
+pub(super) const fn near(now: UnixMillis) -> (i64, i64) {
+    let today = day_of(now.0);
+    (today - DAYS_BACK, today + DAYS_AHEAD)
+}
+
+/// A partition that holds one day.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct DayTable {
+    /// The day, counted from 1970-01-01.
+    pub(super) day: i64,
+    /// The partition's name, quoted where it must be.
+    pub(super) name: String,
+    /// Bytes on disk, indexes in.
+    pub(super) bytes: i64,
+}
+
+/// What [`Days::drop_before`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// Days that were dropped.
+    pub(super) days: usize,
+    /// Events of days without a partition that were deleted.
+    pub(super) others: u64,
+    /// Whether some days are left because somebody uses them; they go at the next call.
+    pub(super) is_partial: bool,
+}
+
+/// Which days have a partition, as far as this replica knows.
+#[derive(Debug, Default)]
+pub(super) struct Days {
+    known: RwLock<BTreeSet<i64>>,
+    /// Held while partitions are made; until when none are.
+    making: Mutex<Option<Instant>>,
+}
+
+impl Days {
+    /// Makes the partitions that a batch received at `now` needs, and those of the next days. A
+    /// batch whose own days have one waits for nobody.
+    pub(super) async fn prepare(
+        &self,
+        pool: &PgPool,
+        times: impl Iterator<Item = i64>,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
+        let (first, last) = near(now);
+        let today = day_of(now.0);
+        let wanted: BTreeSet<i64> =
+            times.map(day_of).filter(|day| (first..=last).contains(day)).collect();
+        let ahead: BTreeSet<i64> = (today..=last).collect();
+        let is_urgent = self.has_unknown(&wanted);
+        if !is_urgent && !self.has_unknown(&ahead) {
+            return Ok(());
+        }
+        let mut rest = if is_urgent {
+            self.making.lock().await
+        } else {
+            let Ok(rest) = self.making.try_lock() else { return Ok(()) };
+            rest
+        };
+        if rest.is_some_and(|until| Instant::now() < until) {
+            return Ok(());
+        }
+        let mut connection = pool.acquire().await?;
+        if self.has_unknown(&wanted) || self.has_unknown(&ahead) {
+            let found = partitions(&mut connection).await?;
+            self.change(|known| *known = found.iter().map(|table| table.day).collect());
+        }
+        let missing: Vec<i64> = {
+            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            // The newest of the batch's own days first, then those of the next days.
+            let own = wanted.iter().rev().filter(|day| !known.contains(day)).take(MADE_AT_ONCE);
+            let next = ahead.iter().filter(|day| !known.contains(day) && !wanted.contains(day));
+            own.chain(next).copied().collect()
+        };
+        for day in missing {
+            match make(&mut connection, day).await {
+                Ok(()) => self.change(|known| {
+                    known.insert(day);
+                }),
+                Err(error) if is_lock_timeout(&error) => {
+                    tracing::warn!(
+                        day = %UnixMillis(day.saturating_mul(DAY_MS)).to_rfc3339(),
+                        "the partition of a day could not be made because others use the table; \
+                         its events are kept in events_other until it can"
+                    );
+                    *rest = Some(Instant::now() + REST);
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops every day before `day`, a day per transaction, and deletes older events of days
+    /// without a partition.
+    pub(super) async fn drop_before(
+        &self,
+        connection: &mut PgConnection,
+        day: i64,
+    ) -> Result<Dropped, StoreError> {
+        let mut dropped = Dropped::default();
+        for table in partitions(connection).await? {
+            if table.day >= day {
+                continue;
+            }
+            match drop_day(connection, &table).await {
+                Ok(()) => {
+                    dropped.days += 1;
+                    self.change(|known| {
+                        known.remove(&table.day);
+                    });
+                }
+                Err(error) if is_lock_timeout(&error) => dropped.is_partial = true,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let before = day.saturating_mul(DAY_MS);
+        loop {
+            let deleted = sqlx::query(
+                "DELETE FROM events_other WHERE ctid = ANY(ARRAY(\
+                 SELECT ctid FROM events_other WHERE occurred_at < $1 LIMIT $2))",
+            )
+            .bind(before)
+            .bind(DELETED_AT_ONCE)
+            .execute(&mut *connection)
+            .await?
+            .rows_affected();
+            dropped.others += deleted;
+            if deleted < DELETED_AT_ONCE.unsigned_abs() {
+                return Ok(dropped);
+            }
+        }
+    }
+
+    fn has_unknown(&self, days: &BTreeSet<i64>) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        days.iter().any(|day| !known.contains(day))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut BTreeSet<i64>)) {
+        change(&mut self.known.write().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
+/// The partitions that hold a day, oldest first.
+pub(super) async fn partitions(connection: &mut PgConnection) -> Result<Vec<DayTable>, StoreError> {
+    let rows = sqlx::query(PARTITIONS).fetch_all(connection).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(DayTable { day: row.try_get(0)?, name: row.try_get(1)?, bytes: row.try_get(2)? })
+        })
+        .collect()
+}
+
+/// Makes the partition of a day, unless another replica has.
+async fn make(connection: &mut PgConnection, day: i64) -> Result<(), sqlx::Error> {
+    let (from, to) = (day.saturating_mul(DAY_MS), day.saturating_add(1).saturating_mul(DAY_MS));
+    let name = name_of(day);
+    let mut transaction = connection.begin().await?;
+    wait_briefly(&mut transaction).await?;
+    sqlx::raw_sql(LOCK).execute(&mut *transaction).await?;
+    let found = sqlx::query(PARTITIONS).fetch_all(&mut *transaction).await?;
+    for row in found {
+        if row.try_get::<i64, _>(0)? == day {
+            return transaction.rollback().await;
+        }
+    }
+    // Locks are taken in the order in which ATTACH would take them. A batch that was about to write
+    // to `events_other` is refused by its new bounds and tried again.
+    let text = format!(
+        "CREATE TABLE {name} (LIKE events);
+         LOCK TABLE ONLY events IN SHARE UPDATE EXCLUSIVE MODE;
+         LOCK TABLE events_other IN ACCESS EXCLUSIVE MODE;
+         INSERT INTO {name} SELECT * FROM events_other
+             WHERE occurred_at >= {from} AND occurred_at < {to};
+         DELETE FROM events_other WHERE occurred_at >= {from} AND occurred_at < {to};
+         ALTER TABLE events ATTACH PARTITION {name} FOR VALUES FROM ({from}) TO ({to});"
+    );
+    sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut *transaction).await?;
+    transaction.commit().await
+}
+
+async fn drop_day(connection: &mut PgConnection, table: &DayTable) -> Result<(), sqlx::Error> {
+    let mut transaction = connection.begin().await?;
+    wait_briefly(&mut transaction).await?;
+    sqlx::raw_sql(LOCK).execute(&mut *transaction).await?;
+    // Another replica may have dropped it while this one waited.
+    let text = format!("DROP TABLE IF EXISTS {}", table.name);
+    sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut *transaction).await?;
+    transaction.commit().await
+}
+
+async fn wait_briefly(connection: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let text = format!("SET LOCAL lock_timeout = {}", LOCK_WAIT.as_millis());
+    sqlx::raw_sql(AssertSqlSafe(text)).execute(connection).await?;
+    Ok(())
+}
+
+/// `events_20261111`, or the day's number where its date has no four-digit year.
+fn name_of(day: i64) -> String {
+    let text = UnixMillis(day.saturating_mul(DAY_MS)).to_rfc3339();
+    let digits: String =
+        text.chars().take_while(|c| *c != 'T').filter(char::is_ascii_digit).collect();
+    if day >= 0 && digits.len() == 8 {
+        format!("events_{digits}")
+    } else {
+        format!("events_day_{}_{}", if day < 0 { "before" } else { "after" }, day.unsigned_abs())
+    }
+}
+
+/// 55P03: a lock was not free in time.
+fn is_lock_timeout(error: &sqlx::Error) -> bool {
+    error
+        .as_database_error()
+        .and_then(sqlx::error::DatabaseError::code)
+        .is_some_and(|code| code == "55P03")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::postgres::PostgresStore;
+    use super::super::rows::Draft;
+    use super::super::{Pool, Store};
+    use super::*;
+    use crate::domain::classify::{classify, summary};
+    use crate::domain::event::Event;
+    use crate::domain::stored::{Inserted, NewEvent};
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// 2026-11-11T07:30:00Z.
+    const NOW: UnixMillis = UnixMillis(1_794_382_200_000);
+
+    /// A schema of its own and a connection to look into it.
+    struct Place {
+        url: String,
+        schema: String,
+        connection: PgConnection,
+    }
+
+    impl Place {
+        /// `None` where tests without PostgreSQL were asked for.
+        async fn make() -> Option<Self> {
+            static NUMBER: AtomicU32 = AtomicU32::new(0);
+            let Ok(server) = std::env::var("RETRYLENS_TEST_POSTGRES_URL") else {
+                assert!(
+                    std::env::var("RETRYLENS_TEST_NO_POSTGRES").is_ok_and(|v| v == "1"),
+                    "no PostgreSQL to test on: see scripts/test-postgres"
+                );
+                return None;
+            };
+            let number = NUMBER.fetch_add(1, Ordering::SeqCst);
+            let schema = format!("days{}_{number}", std::process::id());
+            let url = format!("{server}?options[search_path]={schema}");
+            let mut connection = PgConnection::connect(&url).await.unwrap();
+            let create = format!("CREATE SCHEMA {schema}");
+            sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut connection).await.unwrap();
+            Some(Self { url, schema, connection })
+        }
+
+        async fn store(&self) -> Store {
+            Store::open(&self.url).await.unwrap()
+        }
+
+        async fn days(&mut self) -> Vec<i64> {
+            let found = partitions(&mut self.connection).await.unwrap();
+            found.iter().map(|table| table.day - day_of(NOW.0)).collect()
+        }
+
+        async fn count(&mut self, table: &str) -> i64 {
+            let text = format!("SELECT COUNT(*) FROM {table}");
+            let row = sqlx::query(AssertSqlSafe(text)).fetch_one(&mut self.connection).await;
+            row.unwrap().get(0)
+        }
+
+        async fn end(mut self, stores: &[Store]) {
+            for store in stores {
+                assert!(store.recount().await.unwrap().agrees());
+                store.close().await.unwrap();
+            }
+            let drop = format!("DROP SCHEMA {} CASCADE", self.schema);
+            sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut self.connection).await.unwrap();
+        }
+    }
+
+    fn postgres(store: &Store) -> &PostgresStore {
+        let Pool::Postgres(store) = &*store.pool else { panic!("not PostgreSQL") };
+        store
+    }
+
+    fn at(day: i64) -> UnixMillis {
+        UnixMillis(NOW.0.saturating_add(day.saturating_mul(DAY_MS)))
+    }
+
+    fn draft(id: &str, at: UnixMillis) -> Draft {
+        let text = format!(
+            r#"{{"event_id":"{id}","attempt":1,"occurred_at":{},"vantage":"client","service":"s",
+            "host":"u","status":200,"headers":[],"count":1,"redactions":0}}"#,
+            at.0
+        );
+        let event: Event = serde_json::from_str(&text).unwrap();
+        let response = event.response();
+        let verdict = summary(&response, &classify(&response));
+        Draft::new(NewEvent { event, verdict })
+    }
+
+    #[tokio::test]
+    async fn near_days_get_a_partition_and_far_ones_none() {
+        let Some(mut place) = Place::make().await else { return };
+        let store = place.store().await;
+        let days = [0, -3, 1, -DAYS_BACK, -DAYS_BACK - 1, DAYS_AHEAD + 1, -20_000, 3_000_000];
+        let drafts: Vec<Draft> = days.iter().map(|day| draft("a", at(*day))).collect();
+        for expected in [Inserted::IdConflict, Inserted::Duplicate] {
+            let results = store.insert_drafts(&drafts, NOW).await.unwrap();
+            assert!(results.iter().skip(1).all(|result| *result == expected), "{results:?}");
+        }
+        assert_eq!(place.days().await, [-DAYS_BACK, -3, 0, 1, 2]);
+        assert_eq!(place.count("events").await, 8);
+        assert_eq!(place.count("events_other").await, 4);
+        assert_eq!(place.count("events_20261111").await, 1);
+        place.end(&[store]).await;
+    }
+
+    #[tokio::test]
+    async fn a_batch_of_many_days_makes_a_few_partitions_and_the_next_goes_on() {
+        let Some(mut place) = Place::make().await else { return };
+        let store = place.store().await;
+        let drafts: Vec<Draft> =
+            (-DAYS_BACK..=0).map(|day| draft(&format!("d{day}"), at(day))).collect();
+        store.insert_drafts(&drafts, NOW).await.unwrap();
+        assert_eq!(place.days().await, [-3, -2, -1, 0, 1, 2]);
+        let results = store.insert_drafts(&drafts, NOW).await.unwrap();
+        assert!(results.iter().all(|result| *result == Inserted::Duplicate));
+        assert_eq!(place.days().await, [-7, -6, -5, -4, -3, -2, -1, 0, 1, 2]);
+        assert_eq!(place.count("events_other").await, DAYS_BACK + 1 - 8);
+        assert_eq!(place.count("events").await, DAYS_BACK + 1);
+        place.end(&[store]).await;
+    }
+
+    #[tokio::test]
+    async fn events_of_the_future_move_to_their_day_when_it_comes() {
+        let Some(mut place) = Place::make().await else { return };
+        let store = place.store().await;
+        let early = [draft("early", at(10)), draft("other", at(90))];
+        store.insert_drafts(&early, NOW).await.unwrap();
+        assert_eq!(place.count("events_other").await, 2);
+        store.insert_drafts(&[draft("later", at(9))], at(9)).await.unwrap();
+        assert_eq!(place.days().await, [0, 1, 2, 9, 10, 11]);
+        assert_eq!(place.count("events_20261121").await, 1);
+        assert_eq!(place.count("events_other").await, 1);
+        let again = store.insert_drafts(&early, at(9)).await.unwrap();
+        assert_eq!(again, [Inserted::Duplicate, Inserted::Duplicate]);
+        place.end(&[store]).await;
+    }
+
+    #[tokio::test]
+    async fn replicas_make_the_same_days_at_once() {
+        let Some(mut place) = Place::make().await else { return };
+        let stores = [place.store().await, place.store().await, place.store().await];
+        let mut tasks = tokio::task::JoinSet::new();
+        for (n, store) in stores.iter().enumerate() {
+            for day in -3..=0_i64 {
+                let store = store.clone();
+                tasks.spawn(async move {
+                    let drafts = [draft("same", at(day)), draft(&format!("{n}"), at(day))];
+                    store.insert_drafts(&drafts, NOW).await.unwrap();
+                });
+            }
+        }
+        tasks.join_all().await;
+        assert_eq!(place.days().await, [-3, -2, -1, 0, 1, 2]);
+        assert_eq!(place.count("events").await, 4 + 12);
+        assert_eq!(place.count("events_other").await, 0);
+        place.end(&stores).await;
+    }
+
+    #[tokio::test]
+    async fn a_partition_that_cannot_be_made_now_is_made_later() {
+        let Some(mut place) = Place::make().await else { return };
+        let (store, other) = (place.store().await, place.store().await);
+        let mut holder = PgConnection::connect(&place.url).await.unwrap();
+        let mut held = holder.begin().await.unwrap();
+        sqlx::query("SELECT COUNT(*) FROM events_other").execute(&mut *held).await.unwrap();
+        let stored = store.insert_drafts(&[draft("a", NOW)], NOW).await.unwrap();
+        assert_eq!(stored, [Inserted::Stored]);
+        assert_eq!(place.count("events_other").await, 1);
+        held.rollback().await.unwrap();
+        let again = other.insert_drafts(&[draft("a", NOW), draft("b", NOW)], NOW).await.unwrap();
+        assert_eq!(again, [Inserted::Duplicate, Inserted::Stored]);
+        assert_eq!(place.count("events_20261111").await, 2);
+        assert_eq!(place.count("events_other").await, 0);
+        place.end(&[store, other]).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_batch_that_meets_the_making_of_its_day_is_stored_once() {
+        let Some(mut place) = Place::make().await else { return };
+        let (maker, writer) = (place.store().await, place.store().await);
+        // This one makes nothing itself, so that its rows are on the way to `events_other`.
+        *postgres(&writer).days.making.lock().await = Some(Instant::now() + REST);
+        let write = async {
+            for n in 0..60 {
+                let drafts: Vec<Draft> =
+                    (-19..=0).map(|day| draft(&format!("w{n}"), at(day))).collect();
+                writer.insert_drafts(&drafts, NOW).await.unwrap();
+            }
+        };
+        let make = async {
+            for day in (-19..=0).rev() {
+                maker.insert_drafts(&[draft("m", at(day))], NOW).await.unwrap();
+            }
+        };
+        tokio::join!(write, make);
+        assert_eq!(place.count("events").await, 61 * 20);
+        assert_eq!(place.count("events_other").await, 0);
+        place.end(&[maker, writer]).await;
+    }
+
+    #[tokio::test]
+    async fn old_days_are_dropped_with_what_has_no_day() {
+        let Some(mut place) = Place::make().await else { return };
+        let store = place.store().await;
+        let days = [-4, -3, 0, -900, 900];
+        let drafts: Vec<Draft> = days.iter().map(|day| draft("a", at(*day))).collect();
+        store.insert_drafts(&drafts, NOW).await.unwrap();
+        let today = day_of(NOW.0);
+        let sizes = postgres(&store).days().await.unwrap();
+        assert!(sizes.iter().all(|table| table.bytes > 0), "{sizes:?}");
+
+        let mut holder = PgConnection::connect(&place.url).await.unwrap();
+        let mut held = holder.begin().await.unwrap();
+        sqlx::query("SELECT COUNT(*) FROM events_20261108").execute(&mut *held).await.unwrap();
+        let dropped = postgres(&store).drop_days_before(today - 2).await.unwrap();
+        assert_eq!(dropped, Dropped { days: 1, others: 1, is_partial: true });
+        held.rollback().await.unwrap();
+        let dropped = postgres(&store).drop_days_before(today - 2).await.unwrap();
+        assert_eq!(dropped, Dropped { days: 1, others: 0, is_partial: false });
+        assert_eq!(place.days().await, [0, 1, 2]);
+        assert_eq!(place.count("events").await, 2);
+
+        // A day that comes back gets its partition again.
+        store.insert_drafts(&[draft("late", at(-3))], NOW).await.unwrap();
+        assert_eq!(place.days().await, [-3, 0, 1, 2]);
+        store.close().await.unwrap();
+        let recounted = place.store().await;
+        assert_eq!(recounted.recount().await.unwrap().events, 3);
+        recounted.close().await.unwrap();
+        place.end(&[]).await;
+    }
+
+    #[test]
+    fn partitions_are_named_after_their_date() {
+        for (day, name) in [
+            (day_of(NOW.0), "events_20261111"),
+            (0, "events_19700101"),
+            (-1, "events_day_before_1"),
+            (4_000_000, "events_day_after_4000000"),
+        ] {
+            assert_eq!(name_of(day), name);
+        }
+    }
+}
