@@ -68,7 +68,7 @@ CREATE TABLE events (
     trace_id TEXT COLLATE "C",
     idempotency_key_hash TEXT COLLATE "C",
     body_hash TEXT COLLATE "C",
-    detail TEXT COLLATE "C" NOT NULL,
+    detail BYTEA NOT NULL,
     PRIMARY KEY (event_id, occurred_at)
 ) PARTITION BY RANGE (occurred_at);
 

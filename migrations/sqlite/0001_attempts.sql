@@ -44,7 +44,19 @@ CREATE TABLE words (
     word TEXT NOT NULL UNIQUE
 ) STRICT;
 
+-- Stretches of time, by `occurred_at`, without gaps, of about as many events each.
+CREATE TABLE slices (
+    id INTEGER PRIMARY KEY,
+    from_at INTEGER NOT NULL UNIQUE,
+    to_at INTEGER NOT NULL,
+    events INTEGER NOT NULL
+) STRICT;
+
+INSERT INTO slices (from_at, to_at, events)
+VALUES (-9223372036854775808, 9223372036854775807, 0);
+
 -- One row per event, in the order of arrival, so that a late event costs no more than another.
+-- Ids are packed and the detail is compressed (src/store/sqlite/ids.rs, src/store/detail.rs).
 CREATE TABLE events (
     id INTEGER PRIMARY KEY,
     occurred_at INTEGER NOT NULL,
@@ -58,29 +70,30 @@ CREATE TABLE events (
     address_id INTEGER,
     account_id INTEGER,
     instance_id INTEGER,
-    event_id TEXT NOT NULL,
-    operation_id TEXT,
-    request_id TEXT,
-    ray_id TEXT,
-    trace_id TEXT,
-    idempotency_key_hash TEXT,
-    body_hash TEXT,
-    detail TEXT NOT NULL
+    event_id BLOB NOT NULL,
+    operation_id BLOB,
+    request_id BLOB,
+    ray_id BLOB,
+    trace_id BLOB,
+    idempotency_key_hash BLOB,
+    body_hash BLOB,
+    detail BLOB NOT NULL
 ) STRICT;
 
--- The identity of an event; also finds the same id at another time.
-CREATE UNIQUE INDEX events_by_identity ON events (event_id, occurred_at);
 -- Time ranges with all that counts need, so that the edges of a window are read from here alone.
 CREATE INDEX events_by_time
     ON events (occurred_at, series_id, class_id, attempt, count, duration_ms,
                key_id, address_id, account_id, instance_id);
-CREATE INDEX events_by_receipt
-    ON events (received_at, series_id, class_id, attempt, count, duration_ms,
-               key_id, address_id, account_id, instance_id);
-CREATE INDEX events_by_operation ON events (operation_id) WHERE operation_id IS NOT NULL;
-CREATE INDEX events_by_request ON events (request_id) WHERE request_id IS NOT NULL;
-CREATE INDEX events_by_ray ON events (ray_id) WHERE ray_id IS NOT NULL;
-CREATE INDEX events_by_trace ON events (trace_id) WHERE trace_id IS NOT NULL;
+-- The order of receipt is the order of the rows, so that what else counts need is near.
+CREATE INDEX events_by_receipt ON events (received_at);
+
+-- Where an id is: the event, operation, request, ray and trace ids of all events.
+CREATE TABLE ids (
+    slice INTEGER NOT NULL,
+    key INTEGER NOT NULL,
+    id INTEGER NOT NULL,
+    PRIMARY KEY (slice, key, id)
+) STRICT, WITHOUT ROWID;
 
 -- Sums of client attempts per minute and series. Both clocks are in the key: an attempt is in exactly one row, read by
 -- the minute it was sent in or by the minute it was received in.

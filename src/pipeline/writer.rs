@@ -87,7 +87,8 @@ async fn write(store: &Store, clock: &dyn Clock, mut jobs: Vec<Job>) {
         sizes.push(job.drafts.len());
         drafts.append(&mut job.drafts);
     }
-    match store.insert_drafts(&drafts, received_at).await {
+    let drafts = Arc::new(drafts);
+    match store.insert_drafts(Arc::clone(&drafts), received_at).await {
         Ok(results) => {
             let mut results = results.into_iter();
             for (job, size) in jobs.into_iter().zip(sizes) {
@@ -109,9 +110,9 @@ async fn write(store: &Store, clock: &dyn Clock, mut jobs: Vec<Job>) {
             );
             let mut begin = 0;
             for (job, size) in jobs.into_iter().zip(sizes) {
-                let part = drafts.get(begin..begin + size).unwrap_or_default();
+                let part = drafts.get(begin..begin + size).unwrap_or_default().to_vec();
                 begin += size;
-                let result = store.insert_drafts(part, received_at).await;
+                let result = store.insert_drafts(Arc::new(part), received_at).await;
                 if let Err(error) = &result {
                     tracing::error!(events = size, error = %chain(error), "nothing was stored");
                 }

@@ -102,14 +102,14 @@ impl Missing {
 
 /// Tells new events from repeats. `stored` holds the identities in the database whose id occurs in
 /// the batch. Of equal identities in the batch the first is the new one.
-pub(super) fn sift(drafts: &[Draft], stored: &[(String, i64)]) -> Vec<Inserted> {
-    let ids: HashSet<&str> = stored.iter().map(|(id, _)| id.as_str()).collect();
-    let stored: HashSet<(&str, i64)> = stored.iter().map(|(id, at)| (id.as_str(), *at)).collect();
+pub(super) fn sift<S: AsRef<str>>(drafts: &[Draft], stored: &[(S, i64)]) -> Vec<Inserted> {
+    let ids: HashSet<&str> = stored.iter().map(|(id, _)| id.as_ref()).collect();
+    let stored: HashSet<(&str, i64)> = stored.iter().map(|(id, at)| (id.as_ref(), *at)).collect();
     let mut seen: HashMap<&str, Vec<i64>> = HashMap::with_capacity(drafts.len());
     drafts
         .iter()
         .map(|draft| {
-            let id = &*draft.event_id;
+            let id = draft.event_id.as_str();
             let times = seen.entry(id).or_default();
             if stored.contains(&(id, draft.occurred_at)) || times.contains(&draft.occurred_at) {
                 return Inserted::Duplicate;

@@ -363,7 +363,7 @@ mod tests {
         let days = [0, -3, 1, -DAYS_BACK, -DAYS_BACK - 1, DAYS_AHEAD + 1, -20_000, 3_000_000];
         let drafts: Vec<Draft> = days.iter().map(|day| draft("a", at(*day))).collect();
         for expected in [Inserted::IdConflict, Inserted::Duplicate] {
-            let results = store.insert_drafts(&drafts, NOW).await.unwrap();
+            let results = store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
             assert!(results.iter().skip(1).all(|result| *result == expected), "{results:?}");
         }
         assert_eq!(place.days().await, [-DAYS_BACK, -3, 0, 1, 2]);
@@ -379,9 +379,9 @@ mod tests {
         let store = place.store().await;
         let drafts: Vec<Draft> =
             (-DAYS_BACK..=0).map(|day| draft(&format!("d{day}"), at(day))).collect();
-        store.insert_drafts(&drafts, NOW).await.unwrap();
+        store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
         assert_eq!(place.days().await, [-3, -2, -1, 0, 1, 2]);
-        let results = store.insert_drafts(&drafts, NOW).await.unwrap();
+        let results = store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
         assert!(results.iter().all(|result| *result == Inserted::Duplicate));
         assert_eq!(place.days().await, [-7, -6, -5, -4, -3, -2, -1, 0, 1, 2]);
         assert_eq!(place.count("events_other").await, DAYS_BACK + 1 - 8);
@@ -394,13 +394,13 @@ mod tests {
         let Some(mut place) = Place::make().await else { return };
         let store = place.store().await;
         let early = [draft("early", at(10)), draft("other", at(90))];
-        store.insert_drafts(&early, NOW).await.unwrap();
+        store.insert_drafts(Arc::new(early.to_vec()), NOW).await.unwrap();
         assert_eq!(place.count("events_other").await, 2);
-        store.insert_drafts(&[draft("later", at(9))], at(9)).await.unwrap();
+        store.insert_drafts(Arc::new(vec![draft("later", at(9))]), at(9)).await.unwrap();
         assert_eq!(place.days().await, [0, 1, 2, 9, 10, 11]);
         assert_eq!(place.count("events_20261121").await, 1);
         assert_eq!(place.count("events_other").await, 1);
-        let again = store.insert_drafts(&early, at(9)).await.unwrap();
+        let again = store.insert_drafts(Arc::new(early.to_vec()), at(9)).await.unwrap();
         assert_eq!(again, [Inserted::Duplicate, Inserted::Duplicate]);
         place.end(&[store]).await;
     }
@@ -415,7 +415,7 @@ mod tests {
                 let store = store.clone();
                 tasks.spawn(async move {
                     let drafts = [draft("same", at(day)), draft(&format!("{n}"), at(day))];
-                    store.insert_drafts(&drafts, NOW).await.unwrap();
+                    store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
                 });
             }
         }
@@ -433,11 +433,14 @@ mod tests {
         let mut holder = PgConnection::connect(&place.url).await.unwrap();
         let mut held = holder.begin().await.unwrap();
         sqlx::query("SELECT COUNT(*) FROM events_other").execute(&mut *held).await.unwrap();
-        let stored = store.insert_drafts(&[draft("a", NOW)], NOW).await.unwrap();
+        let stored = store.insert_drafts(Arc::new(vec![draft("a", NOW)]), NOW).await.unwrap();
         assert_eq!(stored, [Inserted::Stored]);
         assert_eq!(place.count("events_other").await, 1);
         held.rollback().await.unwrap();
-        let again = other.insert_drafts(&[draft("a", NOW), draft("b", NOW)], NOW).await.unwrap();
+        let again = other
+            .insert_drafts(Arc::new(vec![draft("a", NOW), draft("b", NOW)]), NOW)
+            .await
+            .unwrap();
         assert_eq!(again, [Inserted::Duplicate, Inserted::Stored]);
         assert_eq!(place.count("events_20261111").await, 2);
         assert_eq!(place.count("events_other").await, 0);
@@ -454,12 +457,12 @@ mod tests {
             for n in 0..60 {
                 let drafts: Vec<Draft> =
                     (-19..=0).map(|day| draft(&format!("w{n}"), at(day))).collect();
-                writer.insert_drafts(&drafts, NOW).await.unwrap();
+                writer.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
             }
         };
         let make = async {
             for day in (-19..=0).rev() {
-                maker.insert_drafts(&[draft("m", at(day))], NOW).await.unwrap();
+                maker.insert_drafts(Arc::new(vec![draft("m", at(day))]), NOW).await.unwrap();
             }
         };
         tokio::join!(write, make);
@@ -474,7 +477,7 @@ mod tests {
         let store = place.store().await;
         let days = [-4, -3, 0, -900, 900];
         let drafts: Vec<Draft> = days.iter().map(|day| draft("a", at(*day))).collect();
-        store.insert_drafts(&drafts, NOW).await.unwrap();
+        store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
         let today = day_of(NOW.0);
         let sizes = postgres(&store).days().await.unwrap();
         assert!(sizes.iter().all(|table| table.bytes > 0), "{sizes:?}");
@@ -491,7 +494,7 @@ mod tests {
         assert_eq!(place.count("events").await, 2);
 
         // A day that comes back gets its partition again.
-        store.insert_drafts(&[draft("late", at(-3))], NOW).await.unwrap();
+        store.insert_drafts(Arc::new(vec![draft("late", at(-3))]), NOW).await.unwrap();
         assert_eq!(place.days().await, [-3, 0, 1, 2]);
         store.close().await.unwrap();
         let recounted = place.store().await;

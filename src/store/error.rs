@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// What a database driver said.
+type Cause = Box<dyn std::error::Error + Send + Sync>;
+
 /// Why the store did not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
@@ -10,13 +13,13 @@ pub enum StoreError {
     Address(String),
     /// The database can't be reached or is going away: try again later.
     #[error("the database can't be reached")]
-    Unavailable(#[source] sqlx::Error),
+    Unavailable(#[source] Cause),
     /// The question took too long and was stopped: ask for less.
     #[error("the question was stopped after {} ms", .0.as_millis())]
     TimedOut(Duration),
     /// There is no room left: make room, then send again.
     #[error("the disk that holds the database is full")]
-    Full(#[source] sqlx::Error),
+    Full(#[source] Cause),
     /// A stored value is not what this version can read.
     #[error("{table}.{column} holds a value that can't be read: {reason}")]
     Corrupt {
@@ -38,7 +41,7 @@ pub enum StoreError {
     },
     /// Anything else that the database reports.
     #[error("the database reports an error")]
-    Database(#[source] sqlx::Error),
+    Database(#[source] Cause),
 }
 
 impl StoreError {
@@ -51,34 +54,53 @@ impl StoreError {
 impl From<sqlx::Error> for StoreError {
     fn from(error: sqlx::Error) -> Self {
         if let sqlx::Error::Database(inner) = &error {
-            // SQLite: 5 busy, 6 locked, 9 interrupted, 13 full, 14 can't open; extended codes keep
-            // the primary one in the low byte (sqlite.org/rescode.html). PostgreSQL's are five
-            // characters long (appendix A of its manual), SQLite's at most four.
+            // PostgreSQL's codes are five characters long (appendix A of its manual), SQLite's at
+            // most four.
             let code = inner.code().unwrap_or_default();
             if code.len() == 5 {
                 return match code.as_ref() {
-                    "53100" => Self::Full(error),
+                    "53100" => Self::Full(error.into()),
                     "57014" => Self::TimedOut(super::READ_LIMIT),
                     _ if code.starts_with("08") || code.starts_with("57P") || code == "53300" => {
-                        Self::Unavailable(error)
+                        Self::Unavailable(error.into())
                     }
-                    _ => Self::Database(error),
+                    _ => Self::Database(error.into()),
                 };
             }
-            return match code.parse::<i32>().map(|c| c & 0xff) {
-                Ok(9) => Self::TimedOut(super::READ_LIMIT),
-                Ok(13) => Self::Full(error),
-                Ok(5 | 6 | 14) => Self::Unavailable(error),
-                _ => Self::Database(error),
-            };
+            return Self::of_sqlite(code.parse().ok(), error.into());
         }
         match error {
             sqlx::Error::Io(_)
             | sqlx::Error::Tls(_)
             | sqlx::Error::PoolTimedOut
             | sqlx::Error::PoolClosed
-            | sqlx::Error::WorkerCrashed => Self::Unavailable(error),
-            other => Self::Database(other),
+            | sqlx::Error::WorkerCrashed => Self::Unavailable(error.into()),
+            other => Self::Database(other.into()),
         }
+    }
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        let code = error.sqlite_error().map(|inner| inner.extended_code);
+        Self::of_sqlite(code, error.into())
+    }
+}
+
+impl StoreError {
+    /// By SQLite's result code: 5 busy, 6 locked, 9 interrupted, 13 full, 14 can't open; extended
+    /// codes keep the primary one in the low byte (sqlite.org/rescode.html).
+    fn of_sqlite(code: Option<i32>, cause: Cause) -> Self {
+        match code.map(|code| code & 0xff) {
+            Some(9) => Self::TimedOut(super::READ_LIMIT),
+            Some(13) => Self::Full(cause),
+            Some(5 | 6 | 14) => Self::Unavailable(cause),
+            _ => Self::Database(cause),
+        }
+    }
+
+    /// A value that a driver can't bind.
+    pub(super) fn unbound(error: sqlx::error::BoxDynError) -> Self {
+        Self::Database(sqlx::Error::Encode(error).into())
     }
 }

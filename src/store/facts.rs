@@ -8,7 +8,7 @@ use crate::domain::checklist::operations::{MAX_RECORDS, joined_attempts};
 use crate::domain::checklist::{Comparison, Facts};
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Mark, StoredEvent, TimeBasis, View};
-use crate::domain::time::{HOUR_MS, MINUTE_MS, UnixMillis, Window};
+use crate::domain::time::{DAY_MS, HOUR_MS, MINUTE_MS, UnixMillis, Window};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 /// Most attempts that facts carry.
@@ -175,13 +175,17 @@ async fn sample(
     let operations: BTreeSet<String> =
         kept.events.iter().filter_map(|s| s.event.operation_id.clone()).collect();
     let operations: Vec<String> = operations.into_iter().collect();
+    let times = Some(match view.time {
+        TimeBasis::Event => view.window,
+        TimeBasis::Received => around(view.window, DAY_MS),
+    });
     for part in operations.chunks(IDS_AT_ONCE) {
         if kept.room() == 0 {
             break;
         }
         let mut args = window(i64::try_from(kept.room() + kept.events.len()).unwrap_or(cap));
-        let text =
-            sql::OF_OPERATIONS.replace("{operations}", &in_list("e.operation_id", part, &mut args));
+        let condition = reader.has_id(&["operation_id"], part, times, &mut args);
+        let text = sql::OF_OPERATIONS.replace("{operations}", &condition);
         let text = sql::seen_by(&text, source);
         let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
         kept.add(reader.events(&text, &args).await?);
@@ -210,6 +214,12 @@ async fn sample(
         }
     }
     Ok((kept.in_order(), false))
+}
+
+/// A window with so much more on both sides.
+fn around(window: Window, ms: i64) -> Window {
+    let Window { from, to } = window;
+    Window { from: UnixMillis(from.0.saturating_sub(ms)), to: UnixMillis(to.0.saturating_add(ms)) }
 }
 
 /// When an attempt was, by the clock of the view.
@@ -250,16 +260,6 @@ impl Kept {
     }
 }
 
-/// `column IN ($4, …)`; the values go behind `args`.
-fn in_list(column: &str, values: &[String], args: &mut Vec<Arg>) -> String {
-    let mut marks = Vec::with_capacity(values.len());
-    for value in values {
-        args.push(Arg::Text(value.clone()));
-        marks.push(format!("${}", args.len()));
-    }
-    format!("{column} IN ({})", marks.join(", "))
-}
-
 /// Reads the forms of one id of an event.
 type IdsOf = fn(&StoredEvent) -> Vec<String>;
 
@@ -278,9 +278,9 @@ async fn joined(
     let chosen = joined_attempts(attempts);
     let mut found: BTreeMap<(UnixMillis, String), StoredEvent> = BTreeMap::new();
     let columns: [(&str, IdsOf); 3] = [
-        ("e.request_id", |s| s.event.request_id.iter().cloned().collect()),
-        ("e.ray_id", |s| ray_forms(s.event.ray_id.as_deref())),
-        ("e.trace_id", |s| s.event.trace_id.iter().cloned().collect()),
+        ("request_id", |s| s.event.request_id.iter().cloned().collect()),
+        ("ray_id", |s| ray_forms(s.event.ray_id.as_deref())),
+        ("trace_id", |s| s.event.trace_id.iter().cloned().collect()),
     ];
     for (column, read) in columns {
         let ids: BTreeSet<String> = chosen.iter().flat_map(|s| read(s)).collect();
@@ -290,7 +290,7 @@ async fn joined(
             let condition = format!(
                 "WHERE {} AND e.class_id IN (SELECT id FROM classes WHERE vantage {inside}) \
                  LIMIT {MAX_RECORDS}",
-                in_list(column, part, &mut args)
+                reader.has_id(&[column], part, None, &mut args)
             );
             for stored in reader.events(&condition, &args).await? {
                 let (event_id, at) = identity(&stored);

@@ -1,12 +1,12 @@
 //! Events themselves: by id, and page by page.
 
-use super::reader::{Arg, Reader};
+use super::reader::{Arg, Reader, in_slices, marks};
 use super::{Store, StoreError, rows, sql};
 use crate::domain::event::{AttemptError, Vantage};
 use crate::domain::stored::{
     Cursor, Dimension, Matches, RowFilter, RowPage, StoredEvent, TimeBasis, View,
 };
-use crate::domain::time::UnixMillis;
+use crate::domain::time::{UnixMillis, Window};
 use std::collections::HashSet;
 
 /// Most events that a look-up by one id gives.
@@ -23,13 +23,16 @@ impl Store {
     /// another time.
     #[tracing::instrument(name = "db.events.by_id", level = "debug", skip_all)]
     pub async fn events_by_id(&self, event_id: &str) -> Result<Vec<StoredEvent>, StoreError> {
-        Ok(self.reader().await?.events_by(sql::BY_EVENT_ID, event_id, LOOKUP_LIMIT).await?.events)
+        let ids = [event_id.to_owned()];
+        let matches = self.reader().await?.with_id(&["event_id"], &ids, LOOKUP_LIMIT).await?;
+        Ok(matches.events)
     }
 
     /// What was seen of one operation, in the order it was sent; at most [`OPERATION_LIMIT`].
     #[tracing::instrument(name = "db.operations.get", level = "debug", skip_all)]
     pub async fn operation(&self, operation_id: &str) -> Result<Matches, StoreError> {
-        self.reader().await?.events_by(sql::BY_OPERATION, operation_id, OPERATION_LIMIT).await
+        let ids = [operation_id.to_owned()];
+        self.reader().await?.with_id(&["operation_id"], &ids, OPERATION_LIMIT).await
     }
 
     /// Events that carry `id` as event, operation, request, ray or trace id, in the order they were
@@ -38,28 +41,26 @@ impl Store {
     #[tracing::instrument(name = "db.events.lookup", level = "debug", skip_all)]
     pub async fn lookup(&self, id: &str) -> Result<Matches, StoreError> {
         let mut reader = self.reader().await?;
-        let ray = id.split('-').next().filter(|head| is_ray(head));
-        let mut questions = vec![
-            (sql::BY_EVENT_ID, id),
-            (sql::BY_OPERATION, id),
-            (sql::BY_REQUEST, id),
-            (sql::BY_RAY, id),
-            (sql::BY_TRACE, id),
-        ];
-        if let Some(head) = ray {
-            questions.extend([(sql::BY_RAY, head), (sql::BY_RAY_HEAD, head)]);
-        }
+        let ids = [id.to_owned()];
         let mut found = Vec::new();
         let mut seen = HashSet::new();
         let mut is_complete = true;
-        for (question, id) in questions {
-            let matches = reader.events_by(question, id, LOOKUP_LIMIT).await?;
+        let mut add = |matches: Matches| {
             is_complete &= matches.is_complete;
-            for stored in matches.events {
-                if seen.insert(identity(&stored)) {
-                    found.push(stored);
+            found.extend(matches.events.into_iter().filter(|s| seen.insert(identity(s))));
+        };
+        // SQLite finds an id wherever it stands; PostgreSQL has an index for each column.
+        let columns = &["event_id", "operation_id", "request_id", "ray_id", "trace_id"];
+        match &reader {
+            Reader::Sqlite(_) => add(reader.with_id(columns, &ids, LOOKUP_LIMIT).await?),
+            Reader::Postgres(_) => {
+                for column in columns {
+                    add(reader.with_id(&[column], &ids, LOOKUP_LIMIT).await?);
                 }
             }
+        }
+        if let Some(head) = id.split('-').next().filter(|head| is_ray(head)) {
+            add(reader.with_ray(head).await?);
         }
         found.sort_by(|a, b| order(a).cmp(&order(b)));
         let most = usize::try_from(LOOKUP_LIMIT).unwrap_or(usize::MAX);
@@ -107,7 +108,7 @@ impl Store {
             args.extend([
                 Arg::Int(cursor.at.0),
                 Arg::Int(cursor.occurred_at.0),
-                Arg::Text(cursor.event_id.clone()),
+                Arg::Id(cursor.event_id.clone()),
             ]);
             let n = args.len();
             only.push(format!(
@@ -141,17 +142,25 @@ impl Store {
         let mut found = Vec::new();
         let mut seen = HashSet::new();
         for part in refs.chunks(REFS_AT_ONCE) {
-            let mut args = Vec::with_capacity(part.len() * 2);
-            let mut conditions = Vec::with_capacity(part.len());
-            for (event_id, at) in part.iter().filter(|one| seen.insert(*one)) {
-                args.extend([event_id.as_str().into(), Arg::Int(at.0)]);
-                let n = args.len();
-                conditions.push(format!("(e.event_id = ${} AND e.occurred_at = ${n})", n - 1));
-            }
-            if !conditions.is_empty() {
-                let condition = format!("WHERE {}", conditions.join(" OR "));
-                found.append(&mut reader.events(&condition, &args).await?);
-            }
+            let part: Vec<&(String, UnixMillis)> =
+                part.iter().filter(|one| seen.insert(*one)).collect();
+            let times = part.iter().map(|(_, at)| *at);
+            let (Some(from), Some(to)) = (times.clone().min(), times.max()) else { continue };
+            let window = Window { from, to: UnixMillis(to.0.saturating_add(1)) };
+            let ids: Vec<String> = part.iter().map(|(id, _)| id.clone()).collect();
+            let mut args = Vec::with_capacity(part.len() * 4);
+            let place = reader.has_id(&["event_id"], &ids, Some(window), &mut args);
+            let pairs: Vec<String> = part
+                .iter()
+                .map(|(id, at)| {
+                    format!("({})", marks(&mut args, [Arg::Id(id.clone()), Arg::Int(at.0)]))
+                })
+                .collect();
+            let condition = format!(
+                "WHERE {place} AND (e.event_id, e.occurred_at) IN (VALUES {})",
+                pairs.join(", ")
+            );
+            found.append(&mut reader.events(&condition, &args).await?);
         }
         found.sort_by(|a, b| order(a).cmp(&order(b)));
         Ok(found)
@@ -159,18 +168,55 @@ impl Store {
 }
 
 impl Reader {
-    /// Events by one id, at most `limit`.
-    async fn events_by(
+    /// Events that have one of `ids` in one of `columns`, in the order they were sent, at most
+    /// `limit`.
+    async fn with_id(
         &mut self,
-        question: &str,
-        id: &str,
+        columns: &[&str],
+        ids: &[String],
         limit: i64,
     ) -> Result<Matches, StoreError> {
-        if id.contains('\0') {
+        if ids.iter().any(|id| id.contains('\0')) {
             return Ok(Matches { events: Vec::new(), is_complete: true });
         }
+        let mut args = Vec::new();
+        let condition = self.has_id(columns, ids, None, &mut args);
+        self.some(&condition, args, limit).await
+    }
+
+    /// Events with a ray id of these digits, with or without a place behind a hyphen.
+    async fn with_ray(&mut self, head: &str) -> Result<Matches, StoreError> {
+        let bare = self.with_id(&["ray_id"], &[head.to_owned()], LOOKUP_LIMIT).await?;
+        // The texts between `head-` and `head.`, the next sign after the hyphen.
+        let mut args = Vec::new();
+        let range = |args: &mut Vec<Arg>| {
+            let ends = [format!("{head}-"), format!("{head}.")];
+            let ends = ends.map(|end| marks(args, [Arg::Id(end)]));
+            format!("e.ray_id >= {} AND e.ray_id < {}", ends[0], ends[1])
+        };
+        let condition = match self {
+            Self::Postgres(_) => range(&mut args),
+            Self::Sqlite(_) => {
+                let place = in_slices(&[head.to_owned()], None, &mut args);
+                format!("{place} AND {}", range(&mut args))
+            }
+        };
+        let mut placed = self.some(&condition, args, LOOKUP_LIMIT).await?;
+        placed.events.extend(bare.events);
+        placed.is_complete &= bare.is_complete;
+        Ok(placed)
+    }
+
+    /// Events that a condition names, in the order they were sent, at most `limit`.
+    async fn some(
+        &mut self,
+        condition: &str,
+        mut args: Vec<Arg>,
+        limit: i64,
+    ) -> Result<Matches, StoreError> {
         // One more than are given tells whether there are more.
-        let mut events = self.events(question, &[id.into(), Arg::Int(limit + 1)]).await?;
+        let order = sql::BY_ID.replace("{limit}", &marks(&mut args, [Arg::Int(limit + 1)]));
+        let mut events = self.events(&format!("WHERE {condition}{order}"), &args).await?;
         let most = usize::try_from(limit).unwrap_or(usize::MAX);
         let is_complete = events.len() <= most;
         events.truncate(most);

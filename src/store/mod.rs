@@ -17,6 +17,7 @@
 mod batch;
 mod counts;
 mod days;
+mod detail;
 mod error;
 mod facts;
 mod lists;
@@ -44,9 +45,8 @@ use crate::domain::time::{UnixMillis, Window};
 use postgres::PostgresStore;
 use reader::{Arg, Reader};
 use rows::Class;
+use rusqlite::types::Value;
 use sqlite::SqliteStore;
-use sqlx::postgres::PgArguments;
-use sqlx::sqlite::SqliteArguments;
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 use std::time::Duration;
@@ -96,15 +96,15 @@ impl Store {
         batch: &[NewEvent],
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
-        let drafts: Vec<Draft> = batch.iter().cloned().map(Draft::new).collect();
-        self.insert_drafts(&drafts, received_at).await
+        let drafts = batch.iter().cloned().map(Draft::new).collect();
+        self.insert_drafts(Arc::new(drafts), received_at).await
     }
 
     /// As [`Self::insert`], for events that were made ready elsewhere.
     #[tracing::instrument(name = "db.events.insert", level = "debug", skip_all, fields(events = drafts.len()))]
     pub async fn insert_drafts(
         &self,
-        drafts: &[Draft],
+        drafts: Arc<Vec<Draft>>,
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
         if drafts.is_empty() {
@@ -112,7 +112,7 @@ impl Store {
         }
         match &*self.pool {
             Pool::Sqlite(store) => store.insert(drafts, received_at).await,
-            Pool::Postgres(store) => store.insert(drafts, received_at).await,
+            Pool::Postgres(store) => store.insert(&drafts, received_at).await,
         }
     }
 
@@ -148,7 +148,7 @@ impl Store {
             return Ok(());
         }
         match &*self.pool {
-            Pool::Sqlite(store) => store.add_senders(senders).await,
+            Pool::Sqlite(store) => store.add_senders(senders.to_vec()).await,
             Pool::Postgres(store) => store.add_senders(senders).await,
         }
     }
@@ -203,11 +203,9 @@ impl Store {
     pub async fn close(&self) -> Result<(), StoreError> {
         match &*self.pool {
             Pool::Sqlite(store) => store.close().await,
-            Pool::Postgres(store) => {
-                store.close().await;
-                Ok(())
-            }
+            Pool::Postgres(store) => store.close().await,
         }
+        Ok(())
     }
 
     /// Which database this is: `sqlite` or `postgres`.
@@ -225,15 +223,18 @@ impl Store {
     async fn write(&self, text: &'static str, args: &[Arg]) -> Result<Option<i64>, StoreError> {
         match &*self.pool {
             Pool::Sqlite(store) => {
-                let mut values = SqliteArguments::default();
-                reader::add(&mut values, args)?;
+                let values = args
+                    .iter()
+                    .map(|arg| match arg.clone() {
+                        Arg::Int(n) => Value::Integer(n),
+                        Arg::Text(text) | Arg::MaybeText(Some(text)) => Value::Text(text),
+                        Arg::MaybeText(None) => Value::Null,
+                        Arg::Id(id) => Value::Blob(sqlite::ids::pack(&id)),
+                    })
+                    .collect();
                 store.write(text, values).await
             }
-            Pool::Postgres(store) => {
-                let mut values = PgArguments::default();
-                reader::add(&mut values, args)?;
-                store.write(text, values).await
-            }
+            Pool::Postgres(store) => store.write(text, reader::add_postgres(args)?).await,
         }
     }
 }

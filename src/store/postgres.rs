@@ -66,7 +66,11 @@ impl Statements {
             .iter()
             .enumerate()
             .map(|(i, column)| {
-                let kind = if is_number(column) { "bigint" } else { "text" };
+                let kind = match *column {
+                    "detail" => "bytea",
+                    column if is_number(column) => "bigint",
+                    _ => "text",
+                };
                 format!("${}::{kind}[]", i + 1)
             })
             .collect();
@@ -157,7 +161,7 @@ impl PostgresStore {
         self.days.prepare(&self.writers, times, received_at).await?;
         for _ in 1..ATTEMPTS {
             match self.insert_once(drafts, &ids, received_at).await {
-                Err(StoreError::Database(error)) if is_broken_off(&error) => {}
+                Err(StoreError::Database(cause)) if is_broken_off(&*cause) => {}
                 done => return done,
             }
         }
@@ -198,7 +202,7 @@ impl PostgresStore {
         // Another replica may have stored some since they were looked up.
         new.retain(|at| {
             let draft = &drafts[*at];
-            let is_added = added.contains(&(draft.event_id.to_string(), draft.occurred_at));
+            let is_added = added.contains(&(draft.event_id.clone(), draft.occurred_at));
             if !is_added {
                 results[*at] = Inserted::Duplicate;
             }
@@ -255,19 +259,19 @@ impl PostgresStore {
         for read in &numbers[..9] {
             add(&mut values, column(*read))?;
         }
-        let texts: [fn(&Draft) -> Option<&str>; 7] = [
+        let texts: [fn(&Draft) -> Option<&str>; 6] = [
             |draft| draft.operation_id.as_deref(),
             |draft| draft.request_id.as_deref(),
             |draft| draft.ray_id.as_deref(),
             |draft| draft.trace_id.as_deref(),
             |draft| draft.idempotency_key_hash.as_deref(),
             |draft| draft.body_hash.as_deref(),
-            |draft| Some(&draft.detail),
         ];
         for read in texts {
             let column: Vec<Option<&str>> = rows().map(|(draft, _)| read(draft)).collect();
             add(&mut values, column)?;
         }
+        add(&mut values, rows().map(|(draft, _)| &*draft.detail).collect::<Vec<&[u8]>>())?;
         let added = fetch(connection, &self.statements.events, values).await?;
         added.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
@@ -396,9 +400,10 @@ async fn identities(
 /// Whether the database broke a transaction off that may succeed when tried again: 40001
 /// serialization failure, 40P01 deadlock, 23514 a row that no longer belongs to `events_other`
 /// because its day got a partition in the meantime.
-fn is_broken_off(error: &sqlx::Error) -> bool {
-    error
-        .as_database_error()
+fn is_broken_off(cause: &(dyn std::error::Error + 'static)) -> bool {
+    cause
+        .downcast_ref::<sqlx::Error>()
+        .and_then(sqlx::Error::as_database_error)
         .and_then(sqlx::error::DatabaseError::code)
         .is_some_and(|code| matches!(&*code, "40001" | "40P01" | "23514"))
 }
@@ -475,7 +480,7 @@ pub(super) fn add<'q, T>(values: &mut PgArguments, value: T) -> Result<(), Store
 where
     T: sqlx::Encode<'q, Postgres> + sqlx::Type<Postgres>,
 {
-    values.add(value).map_err(|error| StoreError::Database(sqlx::Error::Encode(error)))
+    values.add(value).map_err(StoreError::unbound)
 }
 
 async fn fetch(

@@ -1,9 +1,11 @@
 //! Reading: one snapshot per question, one way to ask on both databases, and a time limit.
 
-use super::{Pool, READ_LIMIT, StoreError};
+use super::sqlite::ids;
+use super::{Pool, READ_LIMIT, StoreError, sql};
+use crate::domain::time::{UnixMillis, Window};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
-use sqlx::{Arguments, AssertSqlSafe, Postgres, Row as _, Sqlite, Transaction};
+use sqlx::{Arguments as _, AssertSqlSafe, Postgres, Row as _, Sqlite, Transaction};
 use std::borrow::Cow;
 use std::time::Duration;
 
@@ -16,6 +18,8 @@ pub(super) enum Arg {
     Text(String),
     /// A text or nothing.
     MaybeText(Option<String>),
+    /// An id of an event, which SQLite keeps packed.
+    Id(String),
 }
 
 impl From<i64> for Arg {
@@ -66,6 +70,22 @@ impl Row {
             Self::Sqlite(row) => Cow::Borrowed(row.try_get::<&str, _>(at)?),
             Self::Postgres(row) => Cow::Borrowed(row.try_get::<&str, _>(at)?),
         })
+    }
+
+    /// The bytes in column `at`.
+    pub(super) fn bytes(&self, at: usize) -> Result<&[u8], StoreError> {
+        Ok(match self {
+            Self::Sqlite(row) => row.try_get(at)?,
+            Self::Postgres(row) => row.try_get(at)?,
+        })
+    }
+
+    /// The id in column `at`, where there is one.
+    pub(super) fn id(&self, at: usize) -> Result<Option<String>, StoreError> {
+        match self {
+            Self::Sqlite(row) => row.try_get::<Option<&[u8]>, _>(at)?.map(ids::unpack).transpose(),
+            Self::Postgres(row) => Ok(row.try_get(at)?),
+        }
     }
 
     /// The text in column `at`, where there is one.
@@ -121,6 +141,31 @@ impl Reader {
         Ok(())
     }
 
+    /// The condition that an event has one of `ids` in one of `columns`. Its time is in `times`, if
+    /// that is given, or close to it: what narrows the search. The values go behind `args`.
+    pub(super) fn has_id(
+        &self,
+        columns: &[&str],
+        ids: &[String],
+        times: Option<Window>,
+        args: &mut Vec<Arg>,
+    ) -> String {
+        let list = marks(args, ids.iter().map(|id| Arg::Id(id.clone())));
+        let any: Vec<String> =
+            columns.iter().map(|column| format!("e.{column} IN ({list})")).collect();
+        let any = any.join(" OR ");
+        match self {
+            Self::Postgres(_) => match times {
+                None => format!("({any})"),
+                Some(Window { from, to }) => {
+                    let [from, to] = [from, to].map(|at| marks(args, [Arg::Int(at.0)]));
+                    format!("({any}) AND e.occurred_at >= {from} AND e.occurred_at < {to}")
+                }
+            },
+            Self::Sqlite(_) => format!("{} AND ({any})", in_slices(ids, times, args)),
+        }
+    }
+
     /// All rows of `sql`, which is made of this program's constants alone; what came from outside
     /// is in `args`.
     pub(super) async fn all(
@@ -134,14 +179,12 @@ impl Reader {
         let sql = AssertSqlSafe(sql);
         match self {
             Self::Sqlite(transaction) => {
-                let mut values = SqliteArguments::default();
-                add(&mut values, args)?;
+                let values = add_sqlite(args)?;
                 let rows = sqlx::query_with(sql, values).fetch_all(&mut **transaction).await?;
                 Ok(rows.into_iter().map(Row::Sqlite).collect())
             }
             Self::Postgres(transaction) => {
-                let mut values = PgArguments::default();
-                add(&mut values, args)?;
+                let values = add_postgres(args)?;
                 let rows = sqlx::query_with(sql, values).fetch_all(&mut **transaction).await?;
                 Ok(rows.into_iter().map(Row::Postgres).collect())
             }
@@ -158,22 +201,52 @@ impl Reader {
     }
 }
 
-pub(super) fn add<'q, A>(values: &mut A, args: &[Arg]) -> Result<(), StoreError>
-where
-    A: Arguments,
-    i64: sqlx::Encode<'q, A::Database> + sqlx::Type<A::Database>,
-    String: sqlx::Encode<'q, A::Database> + sqlx::Type<A::Database>,
-    Option<String>: sqlx::Encode<'q, A::Database> + sqlx::Type<A::Database>,
-{
+/// Puts values behind `args`; what stands for them in a statement (`$4, $5`).
+pub(super) fn marks(args: &mut Vec<Arg>, values: impl IntoIterator<Item = Arg>) -> String {
+    let before = args.len();
+    args.extend(values);
+    let marks: Vec<String> = (before + 1..=args.len()).map(|n| format!("${n}")).collect();
+    marks.join(", ")
+}
+
+/// The condition, on SQLite, that an event has one of `ids`, or another with the same number, in
+/// the slices of `times`.
+pub(super) fn in_slices(ids: &[String], times: Option<Window>, args: &mut Vec<Arg>) -> String {
+    let ever = Window { from: UnixMillis(i64::MIN), to: UnixMillis(i64::MAX) };
+    let Window { from, to } = times.unwrap_or(ever);
+    sql::IN_SLICES
+        .replace("{keys}", &marks(args, ids.iter().map(|id| Arg::Int(ids::key(id)))))
+        .replace("{from}", &marks(args, [Arg::Int(from.0)]))
+        .replace("{to}", &marks(args, [Arg::Int(to.0)]))
+}
+
+/// Binds values for SQLite.
+fn add_sqlite(args: &[Arg]) -> Result<SqliteArguments, StoreError> {
+    let mut values = SqliteArguments::default();
     for arg in args {
         match arg {
             Arg::Int(n) => values.add(*n),
             Arg::Text(text) => values.add(text.clone()),
             Arg::MaybeText(text) => values.add(text.clone()),
+            Arg::Id(id) => values.add(ids::pack(id)),
         }
-        .map_err(sqlx::Error::Encode)?;
+        .map_err(StoreError::unbound)?;
     }
-    Ok(())
+    Ok(values)
+}
+
+/// Binds values for PostgreSQL.
+pub(super) fn add_postgres(args: &[Arg]) -> Result<PgArguments, StoreError> {
+    let mut values = PgArguments::default();
+    for arg in args {
+        match arg {
+            Arg::Int(n) => values.add(*n),
+            Arg::Text(text) | Arg::Id(text) => values.add(text.clone()),
+            Arg::MaybeText(text) => values.add(text.clone()),
+        }
+        .map_err(StoreError::unbound)?;
+    }
+    Ok(values)
 }
 
 #[cfg(test)]
@@ -213,7 +286,7 @@ mod tests {
             assert_eq!(rows[0].text(0).unwrap(), expected, "{pragma}");
         }
         // 2 is FULL: the log is flushed at every commit.
-        let durable = sqlite.write("PRAGMA synchronous", SqliteArguments::default()).await;
+        let durable = sqlite.write("PRAGMA synchronous", Vec::new()).await;
         assert_eq!(durable.unwrap(), Some(2));
     }
 }

@@ -1,7 +1,7 @@
 //! Between events and rows: what each column holds, written and read back.
 
-use super::StoreError;
 use super::reader::Row;
+use super::{StoreError, detail};
 use crate::domain::classify::{Certainty, Layer, LimitType, Responder, Tri};
 use crate::domain::event::{AttemptError, Event, Outcome, RetryLayer, Vantage};
 use crate::domain::stored::{Ending, NewEvent, StoredEvent, VerdictSummary};
@@ -18,11 +18,10 @@ const MAX_ID: usize = 1_000;
 /// As [`MAX_ID`], for texts that share one index entry with three others.
 const MAX_NAME: usize = 600;
 
-/// An event made ready for the database: everything that can be computed without it. Texts are
-/// shared, so that binding them to a statement copies nothing.
+/// An event made ready for the database: everything that can be computed without it.
 #[derive(Debug, Clone)]
 pub struct Draft {
-    pub(super) event_id: Arc<str>,
+    pub(super) event_id: String,
     pub(super) occurred_at: i64,
     pub(super) series: SeriesKey,
     pub(super) class: Class,
@@ -31,13 +30,14 @@ pub struct Draft {
     pub(super) duration_ms: Option<i64>,
     /// Key, address, account, instance: the order of [`super::batch::ACTORS`].
     pub(super) actors: [Option<Arc<str>>; 4],
-    pub(super) operation_id: Option<Arc<str>>,
-    pub(super) request_id: Option<Arc<str>>,
-    pub(super) ray_id: Option<Arc<str>>,
-    pub(super) trace_id: Option<Arc<str>>,
-    pub(super) idempotency_key_hash: Option<Arc<str>>,
-    pub(super) body_hash: Option<Arc<str>>,
-    pub(super) detail: Arc<str>,
+    pub(super) operation_id: Option<String>,
+    pub(super) request_id: Option<String>,
+    pub(super) ray_id: Option<String>,
+    pub(super) trace_id: Option<String>,
+    pub(super) idempotency_key_hash: Option<String>,
+    pub(super) body_hash: Option<String>,
+    /// Compressed ([`super::detail`]).
+    pub(super) detail: Vec<u8>,
     pub(super) redactions: u32,
 }
 
@@ -49,7 +49,7 @@ impl Draft {
         let class = Class::of(&event, &verdict);
         let redactions = event.redactions;
         let word = |text: Option<String>| text.map(|t| Arc::from(fitting(t, MAX_NAME)));
-        let id = |text: Option<String>| text.map(|t| Arc::from(fitting(t, MAX_ID)));
+        let id = |text: Option<String>| text.map(|t| fitting(t, MAX_ID));
         let detail = Detail {
             priority: event.priority,
             method: event.method,
@@ -73,7 +73,7 @@ impl Draft {
             clock_skew_ms: verdict.clock_skew_ms,
         };
         Self {
-            event_id: Arc::from(fitting(event.event_id, MAX_ID)),
+            event_id: fitting(event.event_id, MAX_ID),
             occurred_at: event.occurred_at.0,
             series: SeriesKey {
                 service: fitting(event.service, MAX_NAME),
@@ -97,7 +97,7 @@ impl Draft {
             trace_id: id(event.trace_id),
             idempotency_key_hash: id(event.idempotency_key_hash),
             body_hash: id(event.body_hash),
-            detail: Arc::from(serde_json::to_string(&detail).unwrap_or_default()),
+            detail: detail::pack(&serde_json::to_string(&detail).unwrap_or_default()),
             redactions,
         }
     }
@@ -271,14 +271,14 @@ const fn is_false(b: &bool) -> bool {
 pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
     let some = |text: Cow<'_, str>| Some(text.into_owned()).filter(|t| !t.is_empty());
     let class = Class::read(row, 21)?;
-    let detail: Detail = serde_json::from_str(&row.text(20)?)
+    let detail: Detail = serde_json::from_str(&detail::unpack(row.bytes(20)?)?)
         .map_err(|error| corrupt("events", "detail", &error))?;
     let number = |at: usize, column| {
         u32::try_from(row.int(at)?).map_err(|error| corrupt("events", column, &error))
     };
     let event = Event {
-        event_id: row.text(0)?.into_owned(),
-        operation_id: row.text_or_none(13)?,
+        event_id: row.id(0)?.unwrap_or_default(),
+        operation_id: row.id(13)?,
         attempt: number(3, "attempt")?,
         occurred_at: UnixMillis(row.int(1)?),
         duration_ms: row.int_or_none(5)?,
@@ -296,13 +296,13 @@ pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
         retry_after: detail.retry_after,
         computed_delay_ms: detail.computed_delay_ms,
         delay_source: detail.delay_source,
-        request_id: row.text_or_none(14)?,
-        ray_id: row.text_or_none(15)?,
+        request_id: row.id(14)?,
+        ray_id: row.id(15)?,
         layer: detail.layer,
         key_hash: row.text_or_none(10)?,
         key_kind: detail.key_kind,
-        idempotency_key_hash: row.text_or_none(17)?,
-        body_hash: row.text_or_none(18)?,
+        idempotency_key_hash: row.id(17)?,
+        body_hash: row.id(18)?,
         client_address_hash: row.text_or_none(11)?,
         account_hash: row.text_or_none(12)?,
         outcome: class.outcome,
@@ -313,7 +313,7 @@ pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
         content_type: detail.content_type,
         error_code: detail.error_code,
         body_sample: detail.body_sample,
-        trace_id: row.text_or_none(16)?,
+        trace_id: row.id(16)?,
         span_id: detail.span_id,
         count: number(4, "count")?,
         redactions: detail.redactions,

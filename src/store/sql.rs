@@ -22,29 +22,13 @@ FROM events e JOIN series s ON s.id = e.series_id JOIN classes c ON c.id = e.cla
 LEFT JOIN words k ON k.id = e.key_id LEFT JOIN words a ON a.id = e.address_id \
 LEFT JOIN words o ON o.id = e.account_id LEFT JOIN words i ON i.id = e.instance_id ";
 
-/// Events with one id; more than one where a sender used the id again at another time.
-pub(super) const BY_EVENT_ID: &str = "WHERE e.event_id = $1 ORDER BY e.occurred_at LIMIT $2";
+/// In what order events with one id are given, and how many (`{limit}`).
+pub(super) const BY_ID: &str = " ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT {limit}";
 
-/// Events of one operation, in the order they were sent.
-pub(super) const BY_OPERATION: &str =
-    "WHERE e.operation_id = $1 ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
-
-/// Events with one request id.
-pub(super) const BY_REQUEST: &str =
-    "WHERE e.request_id = $1 ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
-
-/// Events with one ray id.
-pub(super) const BY_RAY: &str =
-    "WHERE e.ray_id = $1 ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
-
-/// Events whose ray id is `$1` followed by a hyphen and the name of a place: the texts between
-/// `$1-` and `$1.`, the next sign after the hyphen.
-pub(super) const BY_RAY_HEAD: &str = "WHERE e.ray_id >= $1 || '-' AND e.ray_id < $1 || '.' \
-ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
-
-/// Events of one trace.
-pub(super) const BY_TRACE: &str =
-    "WHERE e.trace_id = $1 ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT $2";
+/// The condition, on SQLite, that an event has an id with one of the numbers `{keys}` and is in a
+/// slice of a stretch of time (`{from}` to `{to}`).
+pub(super) const IN_SLICES: &str = "e.id IN (SELECT x.id FROM slices v CROSS JOIN ids x \
+WHERE v.from_at < {to} AND v.to_at > {from} AND x.slice = v.id AND x.key IN ({keys}))";
 
 /// Counts of a window by series, class and rank: whole stretches (`$1` to `$2`) from the sums, the
 /// edges (`$3` to `$4`, `$5` to `$6`) from the events' own index. The scope stands in each part,

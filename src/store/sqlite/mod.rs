@@ -1,0 +1,171 @@
+//! SQLite: one file, one thread that writes, readers of their own.
+//!
+//! Durable: write-ahead log with `synchronous=FULL`, so that what is committed survives a loss of
+//! power. Reads and schema changes go through sqlx. The writer uses rusqlite on the same SQLite
+//! library: a prepared statement costs a microsecond there, where each crosses to another thread
+//! and back through sqlx.
+//!
+//! - `writer`: a batch of events in one transaction.
+//! - `slices`: stretches of time in which ids are looked up.
+//! - `ids`: ids as they are kept.
+
+pub(super) mod ids;
+mod slices;
+mod writer;
+
+use super::rows::Draft;
+use super::{StoreError, migrations};
+use crate::domain::stored::{Inserted, SenderCounts};
+use crate::domain::time::UnixMillis;
+use rusqlite::types::Value;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions as _, Connection as _};
+use std::str::FromStr as _;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use writer::Writer;
+
+/// How many questions are read at once.
+const READERS: u32 = 8;
+/// How long a connection waits for another process that writes.
+const BUSY_LIMIT: Duration = Duration::from_secs(10);
+/// How long a question waits for a free reader.
+const READER_WAIT: Duration = Duration::from_secs(10);
+
+/// Something for the writer to do.
+type Task = Box<dyn FnOnce(&mut Writer) + Send>;
+
+/// The way to the writer, and the pool of readers.
+#[derive(Debug)]
+pub(super) struct SqliteStore {
+    pub(super) readers: sqlx::SqlitePool,
+    /// `None` once it is closed. The thread ends when nobody can send any more.
+    tasks: Mutex<Option<mpsc::Sender<Task>>>,
+    /// Resolves when the writer has closed the file.
+    ended: tokio::sync::Mutex<Option<oneshot::Receiver<()>>>,
+}
+
+impl SqliteStore {
+    /// Opens or creates the file and brings its schema up to date.
+    pub(super) async fn open(url: &str) -> Result<Self, StoreError> {
+        let options = SqliteConnectOptions::from_str(url)
+            .map_err(|error| StoreError::Address(error.to_string()))?;
+        let file = options.get_filename().to_owned();
+        if url.contains(":memory:") || file.as_os_str().is_empty() {
+            return Err(StoreError::Address(
+                "a database in memory can't be shared by a writer and readers: name a file, \
+                 such as sqlite://retrylens.db"
+                    .to_owned(),
+            ));
+        }
+        // The page size comes before the journal mode: it can't be changed once the file is in WAL
+        // mode (sqlite.org/pragma.html#pragma_page_size).
+        let options = options
+            .page_size(16_384)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_LIMIT)
+            .foreign_keys(false)
+            .pragma("temp_store", "MEMORY")
+            .disable_statement_logging();
+        let mut connection = options.clone().create_if_missing(true).connect().await.map_err(
+            |error| match error {
+                sqlx::Error::Database(inner) => {
+                    StoreError::Address(format!("{}: {}", file.display(), inner.message()))
+                }
+                other => StoreError::from(other),
+            },
+        )?;
+        migrations::apply_sqlite(&mut connection).await?;
+        connection.close().await?;
+        let reading =
+            options.read_only(true).pragma("query_only", "ON").pragma("cache_size", "-16384");
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .min_connections(0)
+            .acquire_timeout(READER_WAIT)
+            .idle_timeout(Duration::from_mins(1))
+            .connect_lazy_with(reading);
+        let (tasks, waiting) = mpsc::channel::<Task>();
+        let (opened, is_open) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
+        std::thread::Builder::new()
+            .name("sqlite-writer".to_owned())
+            .spawn(move || {
+                match Writer::open(&file, BUSY_LIMIT) {
+                    Err(error) => drop(opened.send(Err(error))),
+                    Ok(mut writer) => {
+                        drop(opened.send(Ok(())));
+                        while let Ok(task) = waiting.recv() {
+                            task(&mut writer);
+                        }
+                    }
+                }
+                // Nobody may be waiting for it.
+                let _: Result<(), ()> = end.send(());
+            })
+            .map_err(sqlx::Error::Io)?;
+        is_open.await.map_err(|_| closed())??;
+        Ok(Self {
+            readers,
+            tasks: Mutex::new(Some(tasks)),
+            ended: tokio::sync::Mutex::new(Some(ended)),
+        })
+    }
+
+    /// Closes the readers, then the writer, which puts the log back into the file.
+    pub(super) async fn close(&self) {
+        self.readers.close().await;
+        drop(self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take());
+        if let Some(ended) = self.ended.lock().await.take() {
+            drop(ended.await);
+        }
+    }
+
+    /// Stores what is new in `drafts`, with its sums, in one transaction. Goes on to its end even
+    /// where the caller goes away.
+    pub(super) async fn insert(
+        &self,
+        drafts: Arc<Vec<Draft>>,
+        received_at: UnixMillis,
+    ) -> Result<Vec<Inserted>, StoreError> {
+        self.with(move |writer| writer.insert(&drafts, received_at)).await
+    }
+
+    /// Adds to what is counted of senders.
+    pub(super) async fn add_senders(
+        &self,
+        senders: Vec<(String, SenderCounts)>,
+    ) -> Result<(), StoreError> {
+        self.with(move |writer| writer.add_senders(&senders)).await
+    }
+
+    /// Runs one statement that writes; its first column of the first row, where there is one.
+    pub(super) async fn write(
+        &self,
+        text: &'static str,
+        values: Vec<Value>,
+    ) -> Result<Option<i64>, StoreError> {
+        self.with(move |writer| writer.write(text, values)).await
+    }
+
+    /// Hands a task to the writer and waits for what it gives.
+    async fn with<T: Send + 'static>(
+        &self,
+        task: impl FnOnce(&mut Writer) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        // A caller that went away changes nothing.
+        let task: Task = Box::new(move |writer| drop(reply.send(task(writer))));
+        {
+            let tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            tasks.as_ref().ok_or_else(closed)?.send(task).map_err(|_| closed())?;
+        }
+        answer.await.map_err(|_| closed())?
+    }
+}
+
+fn closed() -> StoreError {
+    sqlx::Error::PoolClosed.into()
+}

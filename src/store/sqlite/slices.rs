@@ -1,0 +1,152 @@
+//! Slices: stretches of time (by `occurred_at`) of about as many events each.
+//!
+//! The table `ids` begins with the slice, so that a batch touches the ids of its own time alone and
+//! writing does not slow down as the file grows; a look-up asks each slice, one step of an index
+//! each. Slices follow each other without gaps. The identity of an event holds its time, so that a
+//! repeat is found in the slice of its first.
+
+use super::ids;
+use crate::store::StoreError;
+use rusqlite::{Transaction, params};
+
+/// Events after which a slice is ended.
+const FULL: i64 = 65_536;
+
+/// One stretch of time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Slice {
+    pub(super) id: i64,
+    /// First moment, and the first one after it.
+    from: i64,
+    to: i64,
+    /// Stored events.
+    events: i64,
+    /// At how many events it is divided.
+    limit: i64,
+}
+
+/// All slices in the order of time.
+#[derive(Debug, Clone)]
+pub(super) struct Slices(Vec<Slice>);
+
+impl Slices {
+    /// Reads the catalogue.
+    pub(super) fn read(connection: &rusqlite::Connection) -> Result<Self, StoreError> {
+        let mut statement = connection
+            .prepare_cached("SELECT id, from_at, to_at, events FROM slices ORDER BY from_at")?;
+        let rows = statement.query_map([], |row| {
+            let events = row.get(3)?;
+            let limit = FULL.max(events);
+            Ok(Slice { id: row.get(0)?, from: row.get(1)?, to: row.get(2)?, events, limit })
+        })?;
+        Ok(Self(rows.collect::<Result<_, _>>()?))
+    }
+
+    /// Where the slice of a moment stands in the list.
+    pub(super) fn at(&self, occurred_at: i64) -> usize {
+        self.0.partition_point(|slice| slice.to <= occurred_at).min(self.0.len().saturating_sub(1))
+    }
+
+    /// The number of the slice at a place.
+    pub(super) fn id(&self, place: usize) -> i64 {
+        self.0.get(place).map_or(0, |slice| slice.id)
+    }
+
+    /// Counts new events, whose moments are `times`, and ends the slices that are full.
+    pub(super) fn grow(
+        &mut self,
+        transaction: &Transaction<'_>,
+        mut times: Vec<i64>,
+    ) -> Result<(), StoreError> {
+        times.sort_unstable();
+        let mut rest = times.as_slice();
+        while let Some(first) = rest.first() {
+            let place = self.at(*first);
+            let Some(slice) = self.0.get_mut(place) else { break };
+            let to = slice.to;
+            let (inside, after) = rest.split_at(rest.partition_point(|at| *at < to));
+            rest = after;
+            slice.events += i64::try_from(inside.len()).unwrap_or_default();
+            // Nine of ten events of the batch stay: where they arrive in the order of time, few
+            // stored ones have to move.
+            let last = inside.get(inside.len() * 9 / 10).copied();
+            if slice.events >= slice.limit
+                && let Some(cut) = last
+            {
+                self.divide(transaction, place, cut)?;
+            }
+            let Some(slice) = self.0.get(place) else { break };
+            transaction
+                .prepare_cached("UPDATE slices SET to_at = ?2, events = ?3 WHERE id = ?1")?
+                .execute(params![slice.id, slice.to, slice.events])?;
+        }
+        Ok(())
+    }
+
+    /// Ends the slice at `place` before `cut` and begins the next one there, unless much would have
+    /// to move.
+    fn divide(
+        &mut self,
+        transaction: &Transaction<'_>,
+        place: usize,
+        cut: i64,
+    ) -> Result<(), StoreError> {
+        let Some(slice) = self.0.get_mut(place) else { return Ok(()) };
+        let most = slice.events / 10;
+        let behind: i64 = transaction
+            .prepare_cached(
+                "SELECT COUNT(*) FROM (SELECT 1 FROM events WHERE occurred_at >= ?1 \
+                 AND occurred_at < ?2 LIMIT ?3)",
+            )?
+            .query_one(params![cut, slice.to, most + 1], |row| row.get(0))?;
+        if cut <= slice.from || behind > most {
+            slice.limit = slice.events + FULL / 8;
+            return Ok(());
+        }
+        let to = std::mem::replace(&mut slice.to, cut);
+        slice.events -= behind;
+        let old = slice.id;
+        let new: i64 = transaction
+            .prepare_cached(
+                "INSERT INTO slices (from_at, to_at, events) VALUES (?1, ?2, ?3) RETURNING id",
+            )?
+            .query_one(params![cut, to, behind], |row| row.get(0))?;
+        let next = Slice { id: new, from: cut, to, events: behind, limit: FULL };
+        self.0.insert(place + 1, next);
+
+        let mut read = transaction.prepare_cached(
+            "SELECT id, event_id, operation_id, request_id, ray_id, trace_id FROM events \
+             WHERE occurred_at >= ?1 AND occurred_at < ?2",
+        )?;
+        let mut rows = read.query(params![cut, to])?;
+        let mut entries: Vec<(i64, i64)> = Vec::new();
+        while let Some(row) = rows.next()? {
+            for at in 1..=5 {
+                if let Some(packed) = row.get_ref(at)?.as_blob_or_null().unwrap_or_default() {
+                    entries.push((ids::key(&ids::unpack(packed)?), row.get(0)?));
+                }
+            }
+        }
+        entries.sort_unstable();
+        entries.dedup();
+        let mut delete = transaction
+            .prepare_cached("DELETE FROM ids WHERE slice = ?1 AND key = ?2 AND id = ?3")?;
+        for (key, id) in &entries {
+            delete.execute(params![old, key, id])?;
+        }
+        add(transaction, entries.into_iter().map(|(key, id)| (new, key, id)))
+    }
+}
+
+/// Writes entries of ids (slice, key, event), which are best in order.
+pub(super) fn add(
+    transaction: &Transaction<'_>,
+    entries: impl Iterator<Item = (i64, i64, i64)>,
+) -> Result<(), StoreError> {
+    let mut insert = transaction
+        .prepare_cached("INSERT OR IGNORE INTO ids (slice, key, id) VALUES (?1, ?2, ?3)")?;
+    for (slice, key, id) in entries {
+        insert.execute(params![slice, key, id])?;
+    }
+    Ok(())
+}

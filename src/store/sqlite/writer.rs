@@ -1,0 +1,318 @@
+//! The one connection that writes: a batch in one transaction.
+
+use super::ids;
+use super::slices::{self, Slices};
+use crate::domain::stored::{Inserted, SenderCounts};
+use crate::domain::time::UnixMillis;
+use crate::store::batch::{self, Dictionary, Ids, Missing};
+use crate::store::rows::{Class, Draft};
+use crate::store::{StoreError, sql};
+use rusqlite::types::Value;
+use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
+use std::path::Path;
+use std::time::Duration;
+
+/// Statements that are kept prepared; there are about thirty.
+const STATEMENTS: usize = 64;
+
+/// The connection, and what it knows of the database.
+#[derive(Debug)]
+pub(super) struct Writer {
+    connection: rusqlite::Connection,
+    dictionary: Dictionary,
+    slices: Slices,
+    /// Changes when another process wrote to the file (sqlite.org/pragma.html#pragma_data_version).
+    version: i64,
+    events: String,
+    minutes: String,
+    classes: String,
+    actors: String,
+}
+
+impl Writer {
+    /// Opens a file that holds the schema.
+    pub(super) fn open(file: &Path, busy_limit: Duration) -> Result<Self, StoreError> {
+        let connection = rusqlite::Connection::open_with_flags(
+            file,
+            rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX,
+        )?;
+        connection.busy_timeout(busy_limit)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.execute_batch(
+            "PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF; \
+             PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000;",
+        )?;
+        let slices = Slices::read(&connection)?;
+        let version = data_version(&connection)?;
+        let sums = |sums: sql::Sums| {
+            format!("{}VALUES ({}){}", sums.head(), marks(sums.columns.len()), sums.tail())
+        };
+        Ok(Self {
+            connection,
+            dictionary: Dictionary::default(),
+            slices,
+            version,
+            events: format!(
+                "INSERT INTO events (id, {}) VALUES (?, {})",
+                sql::EVENT_INSERT.join(", "),
+                marks(sql::EVENT_INSERT.len())
+            ),
+            minutes: sums(sql::MINUTES),
+            classes: sums(sql::CLASS_SUMS),
+            actors: sums(sql::ACTOR_SUMS),
+        })
+    }
+
+    /// Stores what is new in `drafts`, with its sums, in one transaction.
+    pub(super) fn insert(
+        &mut self,
+        drafts: &[Draft],
+        received_at: UnixMillis,
+    ) -> Result<Vec<Inserted>, StoreError> {
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let version = data_version(&transaction)?;
+        if version != self.version {
+            self.slices = Slices::read(&transaction)?;
+            self.version = version;
+        }
+        let stored = stored_identities(&transaction, &self.slices, drafts)?;
+        let results = batch::sift(drafts, &stored);
+        let new: Vec<(&Draft, Inserted)> = drafts
+            .iter()
+            .zip(results.iter().copied())
+            .filter(|(_, result)| *result != Inserted::Duplicate)
+            .collect();
+        if new.is_empty() {
+            return Ok(results);
+        }
+        let mut found = self.dictionary.missing(new.iter().map(|(draft, _)| *draft));
+        name_all(&transaction, &mut found)?;
+        let ids: Vec<Ids> = new
+            .iter()
+            .map(|(draft, _)| self.dictionary.ids(draft, &found).ok_or_else(unnamed))
+            .collect::<Result<_, _>>()?;
+        let sums = batch::add_up(
+            new.iter().zip(&ids).map(|((draft, result), ids)| (*draft, *ids, *result)),
+            received_at,
+        );
+        let rows = new.iter().zip(&ids).map(|((draft, _), ids)| (*draft, *ids));
+        add_events(&transaction, &self.events, &self.slices, rows, received_at)?;
+        let mut slices = self.slices.clone();
+        slices.grow(&transaction, new.iter().map(|(draft, _)| draft.occurred_at).collect())?;
+        add_rows(&transaction, &self.minutes, &sums.minutes)?;
+        add_rows(&transaction, &self.classes, &sums.classes)?;
+        add_rows(&transaction, &self.actors, &sums.actors)?;
+        for (service, counts) in &sums.senders {
+            add_sender(&transaction, service, counts)?;
+        }
+        transaction.commit()?;
+        self.slices = slices;
+        self.dictionary.learn(found);
+        Ok(results)
+    }
+
+    /// Adds to what is counted of senders.
+    pub(super) fn add_senders(
+        &mut self,
+        senders: &[(String, SenderCounts)],
+    ) -> Result<(), StoreError> {
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for (service, counts) in senders {
+            add_sender(&transaction, service, counts)?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Runs one statement that writes; its first column of the first row, where there is one.
+    pub(super) fn write(
+        &mut self,
+        text: &str,
+        values: Vec<Value>,
+    ) -> Result<Option<i64>, StoreError> {
+        let mut statement = self.connection.prepare_cached(text)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(values))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let first = row.get(0)?;
+        // A statement that gives rows has done its work when the last was read.
+        while rows.next()?.is_some() {}
+        Ok(Some(first))
+    }
+}
+
+fn data_version(connection: &rusqlite::Connection) -> Result<i64, StoreError> {
+    Ok(connection.prepare_cached("PRAGMA data_version")?.query_one([], |row| row.get(0))?)
+}
+
+fn unnamed() -> StoreError {
+    StoreError::Corrupt {
+        table: "series, classes or words",
+        column: "id",
+        reason: "a name that was just added can't be found".to_owned(),
+    }
+}
+
+fn marks(columns: usize) -> String {
+    vec!["?"; columns].join(", ")
+}
+
+/// Identities in the database whose event id occurs in the batch, in the slice of the event's time.
+fn stored_identities<'a>(
+    transaction: &Transaction<'_>,
+    slices: &Slices,
+    drafts: &'a [Draft],
+) -> Result<Vec<(&'a str, i64)>, StoreError> {
+    // In the order of the index, so that each page is visited once.
+    let mut wanted: Vec<(i64, i64, &str)> = drafts
+        .iter()
+        .map(|draft| {
+            let slice = slices.id(slices.at(draft.occurred_at));
+            (slice, ids::key(&draft.event_id), draft.event_id.as_str())
+        })
+        .collect();
+    wanted.sort_unstable();
+    wanted.dedup();
+    let mut find = transaction.prepare_cached(
+        "SELECT e.occurred_at FROM ids x CROSS JOIN events e \
+         WHERE x.slice = ?1 AND x.key = ?2 AND e.id = x.id AND e.event_id = ?3",
+    )?;
+    let mut stored = Vec::new();
+    for (slice, key, event_id) in wanted {
+        let mut rows = find.query(params![slice, key, ids::pack(event_id)])?;
+        while let Some(row) = rows.next()? {
+            stored.push((event_id, row.get(0)?));
+        }
+    }
+    Ok(stored)
+}
+
+/// Gives every missing series, class and word its number, adding those that are new.
+fn name_all(transaction: &Transaction<'_>, missing: &mut Missing) -> Result<(), StoreError> {
+    let number = |find: &str, add: &str, names: &[Value]| -> Result<i64, StoreError> {
+        let names = || rusqlite::params_from_iter(names);
+        let known =
+            transaction.prepare_cached(find)?.query_one(names(), |row| row.get(0)).optional()?;
+        match known {
+            Some(id) => Ok(id),
+            None => Ok(transaction.prepare_cached(add)?.query_one(names(), |row| row.get(0))?),
+        }
+    };
+    for (key, id) in &mut missing.series {
+        let names = [&key.service, &key.upstream, &key.environment, &key.route]
+            .map(|name| Value::Text(name.clone()));
+        *id = number(
+            "SELECT id FROM series WHERE service = ? AND upstream = ? AND environment = ? \
+             AND route = ?",
+            "INSERT INTO series (service, upstream, environment, route) VALUES (?, ?, ?, ?) \
+             RETURNING id",
+            &names,
+        )?;
+    }
+    for (word, id) in &mut missing.words {
+        *id = number(
+            "SELECT id FROM words WHERE word = ?",
+            "INSERT INTO words (word) VALUES (?) RETURNING id",
+            &[Value::Text(word.to_string())],
+        )?;
+    }
+    let columns = sql::CLASS_INSERT;
+    let conditions: Vec<String> = columns.iter().map(|column| format!("{column} = ?")).collect();
+    let find = format!("SELECT id FROM classes WHERE {}", conditions.join(" AND "));
+    let add = format!(
+        "INSERT INTO classes ({}) VALUES ({}) RETURNING id",
+        columns.join(", "),
+        marks(columns.len())
+    );
+    for (class, id) in &mut missing.classes {
+        *id = number(&find, &add, &class_values(class))?;
+    }
+    Ok(())
+}
+
+/// A class in the order of `sql::CLASS_INSERT`.
+fn class_values(class: &Class) -> Vec<Value> {
+    let mut values: Vec<Value> =
+        class.texts().iter().map(|word| Value::Text((*word).to_owned())).collect();
+    values.push(Value::Integer(class.status_code()));
+    values.push(Value::Integer(i64::from(class.limited)));
+    values
+}
+
+fn add_events<'a>(
+    transaction: &Transaction<'_>,
+    text: &str,
+    slices: &Slices,
+    rows: impl ExactSizeIterator<Item = (&'a Draft, Ids)>,
+    received_at: UnixMillis,
+) -> Result<(), StoreError> {
+    let newest: i64 = transaction
+        .prepare_cached("SELECT COALESCE(MAX(id), 0) FROM events")?
+        .query_one([], |row| row.get(0))?;
+    let mut entries = Vec::with_capacity(rows.len() * 5);
+    let mut insert = transaction.prepare_cached(text)?;
+    for (id, (draft, names)) in (newest + 1..).zip(rows) {
+        let [key, address, account, instance] = names.actors;
+        let packed = |id: &Option<String>| id.as_deref().map(ids::pack);
+        insert.execute(params![
+            id,
+            ids::pack(&draft.event_id),
+            draft.occurred_at,
+            received_at.0,
+            names.series,
+            names.class,
+            draft.attempt,
+            draft.count,
+            draft.duration_ms,
+            key,
+            address,
+            account,
+            instance,
+            packed(&draft.operation_id),
+            packed(&draft.request_id),
+            packed(&draft.ray_id),
+            packed(&draft.trace_id),
+            packed(&draft.idempotency_key_hash),
+            packed(&draft.body_hash),
+            draft.detail,
+        ])?;
+        let slice = slices.id(slices.at(draft.occurred_at));
+        let texts = [&draft.operation_id, &draft.request_id, &draft.ray_id, &draft.trace_id];
+        entries.push((slice, ids::key(&draft.event_id), id));
+        entries.extend(texts.into_iter().flatten().map(|text| (slice, ids::key(text), id)));
+    }
+    entries.sort_unstable();
+    entries.dedup();
+    slices::add(transaction, entries.into_iter())
+}
+
+fn add_rows<const N: usize>(
+    transaction: &Transaction<'_>,
+    text: &str,
+    rows: &[[i64; N]],
+) -> Result<(), StoreError> {
+    let mut add = transaction.prepare_cached(text)?;
+    for row in rows {
+        for (at, number) in row.iter().enumerate() {
+            add.raw_bind_parameter(at + 1, number)?;
+        }
+        add.raw_execute()?;
+    }
+    Ok(())
+}
+
+fn add_sender(
+    transaction: &Transaction<'_>,
+    service: &str,
+    counts: &SenderCounts,
+) -> Result<(), StoreError> {
+    transaction.prepare_cached(sql::ADD_SENDER)?.execute(params![
+        service,
+        counts.events,
+        counts.redactions,
+        counts.unknown_fields,
+        counts.rejected,
+        counts.id_conflicts,
+    ])?;
+    Ok(())
+}
