@@ -271,6 +271,8 @@ fn is_lock_timeout(error: &sqlx::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::postgres::PostgresStore;
     use super::super::rows::Draft;
     use super::super::{Pool, Store};
