@@ -177,6 +177,7 @@ impl App {
         let sizes = IntakeSettings {
             queue_events: config.ingest.queue_events,
             commit_events: config.ingest.commit_events,
+            max_wait: config.ingest.max_wait,
         };
         let intake = Intake::start(store.clone(), Arc::clone(&clock), sizes);
         let state = AppState::new(store, intake, clock, Arc::clone(&config), &key);

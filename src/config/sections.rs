@@ -139,6 +139,8 @@ pub struct Ingest {
     pub queue_events: u32,
     /// Events committed together, where that many wait.
     pub commit_events: usize,
+    /// How long a batch may have to wait for its commit before more from one sender is refused.
+    pub max_wait: Duration,
     /// What happens to a raw key.
     pub raw_keys: RawKeys,
     /// Key for hashing; the store's own where not set.
@@ -153,14 +155,20 @@ impl Ingest {
             return Err(settings.bad("hash_key", "16 characters or more, or nothing"));
         }
         let raw_keys = settings.text("raw_keys").and_then(|word| word.parse().ok());
+        let max_body_bytes = size(settings, "max_body_bytes", 1024, GIB)?;
+        let max_buffered_bytes = size(settings, "max_buffered_bytes", 2048, GIB.saturating_mul(4))?;
+        if max_buffered_bytes < 2 * max_body_bytes {
+            return Err(settings.bad("max_buffered_bytes", "at least twice max_body_bytes"));
+        }
         Ok(Self {
-            max_body_bytes: size(settings, "max_body_bytes", 1024, GIB)?,
+            max_body_bytes,
             max_inflated_bytes: size(settings, "max_inflated_bytes", 1024, GIB)?,
             max_items: size(settings, "max_items", 1, 10_000_000)?,
-            max_buffered_bytes: size(settings, "max_buffered_bytes", 1024, GIB)?,
+            max_buffered_bytes,
             queue_events: u32::try_from(settings.number("queue_events", 1, 10_000_000)?)
                 .unwrap_or(u32::MAX),
             commit_events: size(settings, "commit_events", 1, 1_000_000)?,
+            max_wait: Duration::from_millis(settings.number("max_wait_ms", 1, 60_000)?),
             raw_keys: raw_keys.ok_or_else(|| settings.bad("raw_keys", "hash or refuse"))?,
             hash_key: hash_key.map(Secret::new),
         })

@@ -1,15 +1,28 @@
 //! The way in: accepts a batch while there is room, judges its events, waits for the commit.
+//!
+//! How long the answer takes is decided at the door. Events are written in the order in which they
+//! came, so a batch waits as long as everything before it takes. The queue is therefore bounded
+//! twice: `queue_events` bounds it for all, and whoever has events waiting already may add more
+//! only while all that waits can be written within `max_wait` at the measured speed. A fleet in
+//! which everybody sends one batch at a time may so use the whole queue, which takes a burst in;
+//! many connections of one sender can't build a standing queue. They are refused early, with a
+//! `Retry-After` that is true, rather than kept waiting: waiting would not make the database
+//! faster, and a sender that times out sends again what is stored already.
+//!
+//! Who gets how much of the queue is decided by [`super::fair`].
 
+use super::fair::{self, Place, Refusal, Room, Rule, Sender, Source};
 use super::writer::{self, Job, Speed};
 use crate::clock::Clock;
 use crate::domain::event::Event;
 use crate::domain::stored::Inserted;
 use crate::store::{Draft, Store, StoreError};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// Sizes of the queue and of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,23 +31,32 @@ pub struct IntakeSettings {
     pub queue_events: u32,
     /// Events that are committed together, where that many wait. A batch is never divided.
     pub commit_events: usize,
+    /// How long a batch may have to wait for its commit before senders that have several waiting
+    /// are refused more. At least one transaction may wait, however long it takes.
+    pub max_wait: Duration,
 }
 
 impl Default for IntakeSettings {
     fn default() -> Self {
-        Self { queue_events: 50_000, commit_events: 5_000 }
+        Self { queue_events: 50_000, commit_events: 5_000, max_wait: Duration::from_millis(300) }
     }
 }
 
 /// Why a batch was not stored; nothing of it was.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum IntakeError {
-    /// Too many events wait. Send the batch again after `retry_after`: the time that the queue
-    /// needs at its measured speed, with up to a quarter more, so that senders do not come back at
-    /// the same moment.
+    /// Too many events wait, whoever sends more. Send the batch again after `retry_after`: the time
+    /// that the queue needs at its measured speed to make room, in whole seconds, with up to a
+    /// quarter more, so that senders do not come back at the same moment.
     #[error("the queue is full")]
     Full {
         /// How long to wait.
+        retry_after: Duration,
+    },
+    /// Too many of the events that wait are this sender's; others would still get in.
+    #[error("this sender has its share of the queue")]
+    OverShare {
+        /// How long to wait until there is room in its share.
         retry_after: Duration,
     },
     /// The database refused or can't be reached.
@@ -54,24 +76,34 @@ pub struct Intake {
 #[derive(Debug)]
 struct Inner {
     settings: IntakeSettings,
-    /// A permit per event that may wait.
-    room: Arc<Semaphore>,
+    room: Room,
     jobs: mpsc::UnboundedSender<Job>,
     speed: Arc<Speed>,
-    is_stopping: AtomicBool,
+    /// Batches that were taken and not answered yet; closed to stop.
+    batches: TaskTracker,
     /// Ends the writer once nothing waits.
     end: CancellationToken,
     /// Cancelled when the writer has ended, for whatever reason.
     ended: CancellationToken,
 }
 
-/// From this many events on a batch is judged on the threads for blocking work, in parts.
+/// A batch that has its place in the queue and is judged. Dropping it gives the place up.
+#[derive(Debug)]
+pub struct Batch {
+    drafts: Vec<Draft>,
+    holds: Holds,
+}
+
+/// What a batch holds until it is answered, and gives back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Holds {
+    _room: Place,
+    _memory: Option<Place>,
+    _batch: TaskTrackerToken,
+}
+
+/// From this many events on a batch is judged away from the threads that answer others.
 const JUDGED_IN_PLACE: usize = 32;
-/// Events judged by one such thread at a time.
-const JUDGED_AT_ONCE: usize = 1_000;
-/// Bounds of the wait that a full queue asks for.
-const MIN_WAIT: Duration = Duration::from_secs(1);
-const MAX_WAIT: Duration = Duration::from_mins(1);
 
 impl Intake {
     /// Starts the writer.
@@ -79,10 +111,10 @@ impl Intake {
         let (jobs, waiting) = mpsc::unbounded_channel();
         let inner = Inner {
             settings,
-            room: Arc::new(Semaphore::new(semaphore_size(settings.queue_events))),
+            room: Room::new(usize::try_from(settings.queue_events).unwrap_or(usize::MAX)),
             jobs,
             speed: Arc::default(),
-            is_stopping: AtomicBool::new(false),
+            batches: TaskTracker::new(),
             end: CancellationToken::new(),
             ended: CancellationToken::new(),
         };
@@ -102,46 +134,76 @@ impl Intake {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Judges and stores a batch. When it returns, all of it is on disk; what became of each event
-    /// is told in the order given.
+    /// Judges and stores a batch of our own. When it returns, all of it is on disk; what became of
+    /// each event is told in the order given.
     pub async fn submit(&self, events: Vec<Event>) -> Result<Vec<Inserted>, IntakeError> {
-        let inner = &*self.inner;
-        if events.is_empty() {
-            return Ok(Vec::new());
+        let sender = Source::default().service("");
+        if events.len() < JUDGED_IN_PLACE {
+            return self.commit(self.admit(&sender, events, None)?).await;
         }
-        if inner.is_stopping.load(Ordering::SeqCst) {
+        let intake = self.clone();
+        let judging = tokio::task::spawn_blocking(move || intake.admit(&sender, events, None));
+        self.commit(judging.await.map_err(|_| IntakeError::Stopped)??).await
+    }
+
+    /// Whether somebody new from `source` would find room, asked before its events are read: so a
+    /// refusal costs nothing.
+    pub fn admits(&self, source: &Source) -> Result<(), IntakeError> {
+        self.inner.room.admits(source).map_err(|refusal| self.refused(refusal))
+    }
+
+    /// Takes a place in the queue for events of `sender` and judges them: work for a thread that
+    /// may be kept busy. `memory` is what they occupy, given back together with the place.
+    pub(crate) fn admit(
+        &self,
+        sender: &Sender,
+        events: Vec<Event>,
+        memory: Option<Place>,
+    ) -> Result<Batch, IntakeError> {
+        let inner = &*self.inner;
+        // Counted first: a stop waits for it, or it sees the stop.
+        let batch = inner.batches.token();
+        if inner.batches.is_closed() {
             return Err(IntakeError::Stopped);
         }
-        // A batch larger than the queue is taken when nothing else waits.
-        let permits =
-            u32::try_from(events.len()).unwrap_or(u32::MAX).min(inner.settings.queue_events.max(1));
-        let room = Arc::clone(&inner.room)
-            .try_acquire_many_owned(permits)
-            .map_err(|_| IntakeError::Full { retry_after: self.drain_time(permits) })?;
-        let drafts = judge_all(events).await?;
+        let in_time = inner.speed.events_within(inner.settings.max_wait);
+        let rule = Rule::Batch { at_most: in_time.max(inner.settings.commit_events) };
+        let amount = events.len().max(1);
+        let room =
+            inner.room.take(sender, amount, rule).map_err(|refusal| self.refused(refusal))?;
+        let drafts = events.into_iter().map(super::judge).map(Draft::new).collect();
+        Ok(Batch { drafts, holds: Holds { _room: room, _memory: memory, _batch: batch } })
+    }
+
+    /// Stores a batch. When it returns, all of it is on disk; what became of each event is told in
+    /// its order. Where the caller goes away, the batch is stored all the same.
+    pub(crate) async fn commit(&self, batch: Batch) -> Result<Vec<Inserted>, IntakeError> {
+        let Batch { drafts, holds } = batch;
+        if drafts.is_empty() {
+            return Ok(Vec::new());
+        }
         let (reply, answer) = oneshot::channel();
-        inner.jobs.send(Job { drafts, reply, room }).map_err(|_| IntakeError::Stopped)?;
+        self.inner.jobs.send(Job { drafts, reply, holds }).map_err(|_| IntakeError::Stopped)?;
         answer.await.map_err(|_| IntakeError::Stopped)?.map_err(IntakeError::Store)
     }
 
-    /// Events that wait for their commit.
+    /// Events that wait for their commit; of a batch larger than its sender's share, only that
+    /// share.
     pub fn waiting(&self) -> usize {
-        semaphore_size(self.inner.settings.queue_events)
-            .saturating_sub(self.inner.room.available_permits())
+        self.inner.room.used()
     }
 
-    /// Whether there is no room for even one event.
+    /// Whether there is no room for even one event, whoever sends it.
     pub fn is_full(&self) -> bool {
-        self.inner.room.available_permits() == 0
+        self.inner.room.is_full()
     }
 
     /// Refuses new batches, waits until those that were taken are stored, then ends the writer.
     pub async fn stop(&self) {
         let inner = &*self.inner;
-        inner.is_stopping.store(true, Ordering::SeqCst);
-        let all = u32::try_from(semaphore_size(inner.settings.queue_events)).unwrap_or(u32::MAX);
+        inner.batches.close();
         tokio::select! {
-            all_back = inner.room.acquire_many(all) => drop(all_back),
+            () = inner.batches.wait() => {}
             () = inner.ended.cancelled() => {}
         }
         inner.end.cancel();
@@ -153,40 +215,12 @@ impl Intake {
         self.inner.ended.cancelled().await;
     }
 
-    /// The time that the queue needs to make room for `permits` events at its measured speed, with
-    /// up to a quarter more.
-    fn drain_time(&self, permits: u32) -> Duration {
-        let missing = self.waiting().saturating_add(permits as usize);
-        let missing = missing.saturating_sub(self.inner.settings.queue_events as usize).max(1);
-        let wait = self.inner.speed.time_for(missing).clamp(MIN_WAIT, MAX_WAIT);
-        wait.mul_f64(rand::random_range(1.0..=1.25))
-    }
-}
-
-fn semaphore_size(events: u32) -> usize {
-    (events.max(1) as usize).min(Semaphore::MAX_PERMITS)
-}
-
-/// Judges the events of a batch; a large one in parallel.
-async fn judge_all(events: Vec<Event>) -> Result<Vec<Draft>, IntakeError> {
-    let ready = |events: Vec<Event>| -> Vec<Draft> {
-        events.into_iter().map(super::judge).map(Draft::new).collect()
-    };
-    if events.len() < JUDGED_IN_PLACE {
-        return Ok(ready(events));
-    }
-    let mut parts = Vec::new();
-    let mut events = events.into_iter();
-    loop {
-        let part: Vec<Event> = events.by_ref().take(JUDGED_AT_ONCE).collect();
-        if part.is_empty() {
-            break;
+    /// Says how long to wait until what is missing is written at the measured speed.
+    fn refused(&self, refusal: Refusal) -> IntakeError {
+        let wait = |missing| fair::with_jitter(self.inner.speed.time_for(missing));
+        match refusal {
+            Refusal::Full { missing } => IntakeError::Full { retry_after: wait(missing) },
+            Refusal::OverShare { missing } => IntakeError::OverShare { retry_after: wait(missing) },
         }
-        parts.push(tokio::task::spawn_blocking(move || ready(part)));
     }
-    let mut drafts = Vec::new();
-    for part in parts {
-        drafts.append(&mut part.await.map_err(|_| IntakeError::Stopped)?);
-    }
-    Ok(drafts)
 }

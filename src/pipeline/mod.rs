@@ -3,15 +3,17 @@
 //! - [`judge`]: the verdict that is kept beside an event.
 //! - [`Intake`]: a bounded queue in front of one writer, which commits whatever waits as one
 //!   transaction and answers after the commit.
+//! - [`fair`]: who may take how much of the queue, so that nobody starves the rest.
 //! - [`SenderTally`]: what senders get wrong, written now and then.
 //!
 //! The sums that pages read are made inside that transaction, by the store.
 
+pub mod fair;
 mod intake;
 mod senders;
 mod writer;
 
-pub use intake::{Intake, IntakeError, IntakeSettings};
+pub use intake::{Batch, Intake, IntakeError, IntakeSettings};
 pub use senders::SenderTally;
 
 use crate::domain::classify;

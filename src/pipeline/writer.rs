@@ -1,12 +1,12 @@
 //! The one task that writes: takes what waits, commits it together, answers.
 
+use super::intake::Holds;
 use crate::clock::Clock;
 use crate::domain::stored::Inserted;
 use crate::store::{Draft, Store, StoreError};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -14,38 +14,61 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Job {
     pub(super) drafts: Vec<Draft>,
     pub(super) reply: oneshot::Sender<Result<Vec<Inserted>, Arc<StoreError>>>,
-    /// Its room in the queue, given back when the job is done.
-    pub(super) room: OwnedSemaphorePermit,
+    /// Given back when the job is done.
+    pub(super) holds: Holds,
 }
 
 /// How fast events were written lately.
+///
+/// Small transactions cost more per event than large ones, since each waits for the disk, so time
+/// and events are summed apart: what a few large ones show outweighs many small ones.
 #[derive(Debug, Default)]
-pub(super) struct Speed {
-    /// Nanoseconds per event, averaged over the last transactions; 0 before the first.
-    nanos_per_event: AtomicU64,
+pub(super) struct Speed(Mutex<Recent>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Recent {
+    seconds: f64,
+    events: f64,
 }
 
-/// What an event is taken to cost before the first was written.
-const FIRST_GUESS_NANOS: u64 = 100_000;
+/// What an event is taken to cost, in seconds, before the first was written.
+const FIRST_GUESS: f64 = 100e-6;
+/// What the sums keep of what was, with each transaction.
+const KEPT: f64 = 0.9;
 
 impl Speed {
-    /// Adds a transaction; each new one weighs a fifth.
+    /// Adds a transaction.
     fn record(&self, events: usize, took: Duration) {
-        let events = u64::try_from(events).unwrap_or(u64::MAX).max(1);
-        let now = (u64::try_from(took.as_nanos()).unwrap_or(u64::MAX) / events).max(1);
-        let before = self.nanos_per_event.load(Ordering::Relaxed);
-        let mean = if before == 0 { now } else { before - before / 5 + now / 5 };
-        self.nanos_per_event.store(mean, Ordering::Relaxed);
+        let mut recent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.seconds = recent.seconds * KEPT + took.as_secs_f64();
+        recent.events = recent.events * KEPT + number(events);
+    }
+
+    /// Seconds per event.
+    fn pace(&self) -> f64 {
+        let recent = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if recent.events > 0.0 { (recent.seconds / recent.events).max(1e-9) } else { FIRST_GUESS }
     }
 
     /// The time that `events` take at this speed.
     pub(super) fn time_for(&self, events: usize) -> Duration {
-        let nanos = match self.nanos_per_event.load(Ordering::Relaxed) {
-            0 => FIRST_GUESS_NANOS,
-            nanos => nanos,
-        };
-        Duration::from_nanos(nanos.saturating_mul(u64::try_from(events).unwrap_or(u64::MAX)))
+        Duration::try_from_secs_f64(number(events) * self.pace()).unwrap_or(Duration::MAX)
     }
+
+    /// The events that are written within `time` at this speed.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a positive size; `as` stops at the largest"
+    )]
+    pub(super) fn events_within(&self, time: Duration) -> usize {
+        (time.as_secs_f64() / self.pace()) as usize
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a size for an estimate")]
+fn number(events: usize) -> f64 {
+    events as f64
 }
 
 /// Writes until `end` is cancelled and nothing waits any more.
@@ -124,11 +147,12 @@ async fn write(store: &Store, clock: &dyn Clock, mut jobs: Vec<Job>) {
 
 /// Tells the waiting caller; one that went away changes nothing, the events are stored.
 fn answer(job: Job, result: Result<Vec<Inserted>, Arc<StoreError>>) {
-    let Job { reply, room, .. } = job;
+    let Job { reply, holds, .. } = job;
+    // First, so that whoever has its answer finds room again.
+    drop(holds);
     if reply.send(result).is_err() {
         tracing::debug!("the sender of a batch went away before its answer");
     }
-    drop(room);
 }
 
 /// An error with its causes.
@@ -158,5 +182,20 @@ mod tests {
         }
         let settled = speed.time_for(1_000);
         assert!(settled < Duration::from_millis(11), "{settled:?}");
+        let within = speed.events_within(Duration::from_secs(1));
+        assert!((95_000..=100_000).contains(&within), "{within}");
+    }
+
+    #[test]
+    fn small_transactions_say_little_about_how_fast_many_events_are_written() {
+        let speed = Speed::default();
+        for _ in 0..1_000 {
+            speed.record(1, Duration::from_millis(5));
+        }
+        assert_eq!(speed.events_within(Duration::from_secs(1)), 200);
+        speed.record(5_000, Duration::from_millis(100));
+        assert!(speed.events_within(Duration::from_secs(1)) > 30_000);
+        speed.record(1, Duration::from_millis(5));
+        assert!(speed.events_within(Duration::from_secs(1)) > 30_000);
     }
 }

@@ -144,11 +144,15 @@ pub(crate) async fn sending(
     next: Next,
 ) -> Result<Response, Failure> {
     let known = &state.config.access.ingest_tokens;
-    if !known.is_empty() && !bearer(request.headers()).is_some_and(|token| is_one_of(&token, known))
-    {
+    if !known.is_empty() && sending_token(request.headers(), known).is_none() {
         return Err(token_required("Send Authorization: Bearer with one of the ingest tokens."));
     }
     Ok(next.run(request).await)
+}
+
+/// Which of the known tokens a sender presents, by its place among them.
+pub(crate) fn sending_token(headers: &HeaderMap, known: &[TokenHash]) -> Option<usize> {
+    if known.is_empty() { None } else { place_among(&bearer(headers)?, known) }
 }
 
 /// The door for readers: a token that may read or a session, where any token is set. People are
@@ -196,9 +200,20 @@ fn bearer(headers: &HeaderMap) -> Option<TokenHash> {
     scheme.eq_ignore_ascii_case("bearer").then(|| TokenHash::of(token.trim()))
 }
 
-/// Whether a presented token is one of the known ones. Looks at all of them, whichever matches.
+/// Whether a presented token is one of the known ones.
 pub(crate) fn is_one_of(presented: &TokenHash, known: &[TokenHash]) -> bool {
-    known.iter().fold(false, |found, token| token.matches(presented) | found)
+    place_among(presented, known).is_some()
+}
+
+/// Where a presented token stands among the known ones. Looks at all of them, whichever matches.
+fn place_among(presented: &TokenHash, known: &[TokenHash]) -> Option<usize> {
+    let mut found = None;
+    for (place, token) in known.iter().enumerate() {
+        if token.matches(presented) {
+            found = Some(place);
+        }
+    }
+    found
 }
 
 /// Sessions of people who logged in. Nothing is kept: the cookie says until when it holds and

@@ -52,6 +52,8 @@ spelled_enum! {
         Internal => "internal",
         /// The queue for writing is full.
         QueueFull => "queue-full",
+        /// This sender has its fair share of the queue waiting already; others still get in.
+        OverFairShare => "over-fair-share",
         /// The database can't be reached.
         StoreUnavailable => "store-unavailable",
         /// The service is about to stop.
@@ -79,6 +81,7 @@ impl Code {
                 StatusCode::UNSUPPORTED_MEDIA_TYPE
             }
             Self::UnknownHost => StatusCode::MISDIRECTED_REQUEST,
+            Self::OverFairShare => StatusCode::TOO_MANY_REQUESTS,
             Self::NothingStorable => StatusCode::UNPROCESSABLE_ENTITY,
             Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
             Self::QueueFull | Self::StoreUnavailable | Self::Stopping | Self::TimedOut => {
@@ -106,6 +109,7 @@ impl Code {
             Self::NothingStorable => "Nothing in it could be stored",
             Self::Internal => "Something broke on our side",
             Self::QueueFull => "Too much is waiting to be written",
+            Self::OverFairShare => "Too much from this sender is waiting to be written",
             Self::StoreUnavailable => "The database can't be reached",
             Self::Stopping => "The service is about to stop",
             Self::TimedOut => "The answer took too long",

@@ -3,11 +3,15 @@
 use super::error::{Code, Failure};
 use crate::config::{Config, Ingest};
 use crate::ingest::body::{self, BodyError, Collector, Encoding};
+use crate::pipeline::fair::{self, Place, Refusal, Room, Rule, Sender, Source};
 use axum::body::Body;
 use axum::extract::{FromRequest, FromRequestParts};
-use axum::http::{HeaderMap, HeaderValue, header};
+use axum::http::request::Parts;
+use axum::http::{Extensions, HeaderMap, HeaderValue, header};
 use futures_util::StreamExt;
 use std::borrow::Cow;
+use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -32,11 +36,45 @@ pub struct Form<T>(pub T);
 #[from_request(via(axum::extract::Json), rejection(Failure))]
 pub struct Json<T>(pub T);
 
+/// The other end of the connection that a request came on, as [`super::serve`] puts it there; of a
+/// request without a connection nothing is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Peer(Option<SocketAddr>);
+
+impl Peer {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self(Some(address))
+    }
+
+    /// The peer of a request.
+    pub(crate) fn of(request: &Extensions) -> Self {
+        request.get().copied().unwrap_or(Self(None))
+    }
+
+    /// Where its requests come from, with the token that they carry, if any.
+    pub(crate) fn source(self, token: Option<usize>) -> Source {
+        Source::new(token, self.0.map(|address| address.ip()))
+    }
+
+    /// Its connection, as somebody who sends bodies.
+    pub(crate) fn connection(self, token: Option<usize>) -> Sender {
+        self.source(token).connection(self.0.map(|address| address.port()))
+    }
+}
+
+impl<S: Sync> FromRequestParts<S> for Peer {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(&parts.extensions))
+    }
+}
+
 /// How much of request bodies is in memory over all requests, and how many are unpacked and read
 /// at the same time.
 #[derive(Debug, Clone)]
 pub(crate) struct BodyBudget {
-    bytes: Arc<Semaphore>,
+    bytes: Room,
     readers: Arc<Semaphore>,
 }
 
@@ -44,7 +82,7 @@ impl BodyBudget {
     pub(crate) fn new(limits: &Ingest) -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         Self {
-            bytes: Arc::new(Semaphore::new(limits.max_buffered_bytes)),
+            bytes: Room::new(limits.max_buffered_bytes),
             readers: Arc::new(Semaphore::new(cores.max(2))),
         }
     }
@@ -53,28 +91,42 @@ impl BodyBudget {
     pub(crate) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.readers).acquire_owned().await.ok()
     }
-
-    fn take(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.bytes).try_acquire_many_owned(u32::try_from(bytes).ok()?).ok()
-    }
 }
 
-/// A body as it arrived, within the caps. It counts against the budget until it is dropped.
+/// The answer where there is no memory for more of a body.
+fn no_memory(refusal: Refusal) -> Failure {
+    // When others are done with theirs can't be known; they have to be soon.
+    let wait = fair::with_jitter(Duration::ZERO);
+    match refusal {
+        Refusal::Full { .. } => {
+            Failure::new(Code::QueueFull, "Too many bodies are being read. Send it after the wait.")
+        }
+        Refusal::OverShare { .. } => Failure::new(
+            Code::OverFairShare,
+            "Too many bodies of this sender are being read. Send it after the wait.",
+        ),
+    }
+    .retry_after(wait)
+}
+
+/// A body as it arrived, within the caps. It counts against the budget until `memory` is dropped.
 #[derive(Debug)]
 pub(crate) struct CappedBody {
     /// What arrived, packed or not.
     pub(crate) bytes: Vec<u8>,
     /// How it is packed.
     pub(crate) encoding: Encoding,
-    _budget: Option<OwnedSemaphorePermit>,
+    /// What it occupies; `None` for one without a byte.
+    pub(crate) memory: Option<Place>,
 }
 
 impl CappedBody {
-    /// Reads `body` as far as size, time and budget allow. Size and coding are judged by the
-    /// header fields before anything is read.
+    /// Reads the body that `sender` sends as far as size, time and budget allow. Size and coding
+    /// are judged by the header fields before anything is read.
     pub(crate) async fn read(
         headers: &HeaderMap,
         body: Body,
+        sender: &Sender,
         budget: &BodyBudget,
         config: &Config,
     ) -> Result<Self, Failure> {
@@ -83,13 +135,13 @@ impl CappedBody {
         let announced = announced.and_then(|digits| digits.parse().ok());
         let collector = Collector::new(config.ingest.max_body_bytes, announced)?;
         let limit = config.server.body_timeout;
-        let collected = tokio::time::timeout(limit, collect(body, budget, collector)).await;
-        let (bytes, budget) = collected.map_err(|_| {
+        let collected = tokio::time::timeout(limit, collect(body, sender, budget, collector)).await;
+        let (bytes, memory) = collected.map_err(|_| {
             let detail = format!("The body has to arrive within {} ms.", limit.as_millis());
             Failure::new(Code::RequestTimeout, detail)
                 .header(header::CONNECTION, HeaderValue::from_static("close"))
         })??;
-        Ok(Self { bytes, encoding, _budget: budget })
+        Ok(Self { bytes, encoding, memory })
     }
 
     /// Whether it is unpacked already and no larger than `bytes`.
@@ -97,18 +149,41 @@ impl CappedBody {
         self.encoding == Encoding::Identity && self.bytes.len() <= bytes
     }
 
-    /// What was packed, up to `cap` bytes of it.
-    pub(crate) fn inflate(&self, cap: usize) -> Result<Cow<'_, [u8]>, Failure> {
-        Ok(body::inflate(&self.bytes, self.encoding, cap)?)
+    /// What was packed, up to `cap` bytes of it; what came out counts against the budget too.
+    pub(crate) fn inflate(&mut self, cap: usize) -> Result<Cow<'_, [u8]>, Failure> {
+        let inflated = body::inflate(&self.bytes, self.encoding, cap)?;
+        if let (Cow::Owned(bytes), Some(memory)) = (&inflated, &mut self.memory) {
+            memory.grow(bytes.len(), Rule::Grown).map_err(no_memory)?;
+        }
+        Ok(inflated)
+    }
+}
+
+/// Lets a body pass without keeping any of it, so that a sender that is still sending sees the
+/// refusal instead of a broken connection; no longer and no more than a body may take.
+pub(crate) async fn let_pass(body: Body, config: &Config) {
+    let mut chunks = body.into_data_stream();
+    let mut left = config.ingest.max_body_bytes;
+    let all = async {
+        while let Some(Ok(chunk)) = chunks.next().await {
+            left = left.saturating_sub(chunk.len());
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    if tokio::time::timeout(config.server.body_timeout, all).await.is_err() {
+        tracing::debug!("a body that was refused took too long to pass");
     }
 }
 
 async fn collect(
     body: Body,
+    sender: &Sender,
     budget: &BodyBudget,
     mut collector: Collector,
-) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Failure> {
-    let mut held = None::<OwnedSemaphorePermit>;
+) -> Result<(Vec<u8>, Option<Place>), Failure> {
+    let mut memory = None::<Place>;
     let mut chunks = body.into_data_stream();
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.map_err(|error| {
@@ -116,16 +191,14 @@ async fn collect(
             Failure::new(Code::InvalidBody, "The body broke off before its end.")
         })?;
         collector.push(&chunk)?;
-        let more = budget.take(chunk.len()).ok_or_else(|| {
-            Failure::new(Code::QueueFull, "Too many bodies are being read. Send it later.")
-                .retry_after(Duration::from_secs(1))
-        })?;
-        match &mut held {
-            Some(held) => held.merge(more),
-            None => held = Some(more),
+        if let Some(memory) = &mut memory {
+            memory.grow(chunk.len(), Rule::Part).map_err(no_memory)?;
+        } else {
+            let place = budget.bytes.take(sender, chunk.len(), Rule::Part);
+            memory = Some(place.map_err(no_memory)?);
         }
     }
-    Ok((collector.finish(), held))
+    Ok((collector.finish(), memory))
 }
 
 /// The content coding that the header fields name; several fields are one list (RFC 9110

@@ -4,13 +4,17 @@
 //! connection's first byte on, which can't be said where the version has to be guessed first.
 //! TLS and HTTP/2 are the work of a proxy in front.
 
+use super::extract::Peer;
 use crate::config::Server;
 use crate::shutdown::Shutdown;
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use std::io;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,6 +23,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::Sleep;
+use tower::util::MapRequest;
 
 /// Largest head of a request in bytes, all header fields together.
 const MAX_HEAD_BYTES: usize = 64 * 1024;
@@ -46,12 +51,17 @@ pub(crate) async fn serve(
             place = Arc::clone(&places).acquire_owned() => place,
         };
         let Ok(place) = place else { break };
-        let stream = tokio::select! {
+        let accepted = tokio::select! {
             () = shutdown.requested() => break,
-            stream = accept(&listener) => stream,
+            accepted = accept(&listener) => accepted,
         };
+        let (stream, peer) = accepted;
         let stream = TokioIo::new(Impatient::new(stream, server.request_timeout));
-        let service = TowerToHyperService::new(router.clone());
+        let service = MapRequest::new(router.clone(), move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer::new(peer));
+            request
+        });
+        let service = TowerToHyperService::new(service);
         let connection = graceful.watch(http.serve_connection(stream, service));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
@@ -146,14 +156,15 @@ impl AsyncWrite for Impatient {
     }
 }
 
-/// The next connection. Where the system has no room for one, waits for some to close.
-async fn accept(listener: &TcpListener) -> TcpStream {
+/// The next connection and whose it is. Where the system has no room for one, waits for some to
+/// close.
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 // Without it small answers wait for the peer's acknowledgement.
                 stream.set_nodelay(true).ok();
-                return stream;
+                return (stream, peer);
             }
             Err(error) => {
                 tracing::warn!(

@@ -3,6 +3,7 @@
 use crate::support::{Answer, TestApp};
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
+use futures_util::StreamExt;
 use serde_json::{Value, json};
 use std::io::Write;
 
@@ -180,12 +181,30 @@ async fn what_is_too_large_is_413() {
 
 #[tokio::test]
 async fn without_room_for_bodies_the_sender_is_asked_to_wait() {
-    let app = TestApp::with(&[("max_buffered_bytes", "1024")]).await;
-    let answer = app.post_text("/v1/events", "application/json", " ".repeat(2000)).await;
-    assert_problem(&answer, 503, "queue-full");
-    assert_eq!(answer.header("retry-after"), "1");
-    let small = app.post("/v1/events", &event("a")).await;
-    assert_eq!(small.status, StatusCode::OK, "what was refused is given back");
+    let app = TestApp::with(&[("max_body_bytes", "2048"), ("max_buffered_bytes", "4096")]).await;
+    let (finish, finished) = tokio::sync::oneshot::channel();
+    let parts = [Some(" ".repeat(1500)), None];
+    let parts =
+        futures_util::stream::iter(parts).zip(futures_util::stream::iter([None, Some(finished)]));
+    let slow = parts.then(|(spaces, finished)| async move {
+        if let Some(finished) = finished {
+            finished.await.unwrap();
+        }
+        Ok::<_, std::io::Error>(spaces.unwrap_or_else(|| event("slow").to_string()))
+    });
+    let slow = app.post_text("/v1/events", "application/json", Body::from_stream(slow));
+    let others = async {
+        // What has arrived of the slow one is held.
+        let answer = app.post_text("/v1/events", "application/json", " ".repeat(1500)).await;
+        assert_problem(&answer, 503, "queue-full");
+        assert!((1..=2).contains(&answer.header("retry-after").parse::<u32>().unwrap()));
+        finish.send(()).unwrap();
+    };
+    let (slow, ()) = futures_util::future::join(slow, others).await;
+    assert_eq!(slow.status, StatusCode::OK, "{}", slow.text);
+    let large =
+        app.post_text("/v1/events", "application/json", " ".repeat(1500) + &event("a").to_string());
+    assert_eq!(large.await.status, StatusCode::OK, "what was held is given back");
 }
 
 #[tokio::test]

@@ -1,5 +1,8 @@
 //! The queue in front of the store: groups, refuses when full, answers after the commit, drains.
 
+#![expect(clippy::print_stderr, reason = "waits are printed, not asserted")]
+
+use super::support::Process;
 use retrylens::clock::{Clock, ManualClock};
 use retrylens::domain::event::Event;
 use retrylens::domain::stored::{Inserted, Scope, TimeBasis, View};
@@ -7,7 +10,9 @@ use retrylens::domain::time::{UnixMillis, Window};
 use retrylens::pipeline::{Intake, IntakeError, IntakeSettings};
 use retrylens::store::Store;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::time::Instant;
 
 const NOW: UnixMillis = UnixMillis(1_794_382_200_000);
 
@@ -75,7 +80,9 @@ async fn batches_sent_at_once_are_judged_stored_and_answered_in_their_own_order(
 async fn a_full_queue_refuses_says_how_long_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let store = open(&folder).await;
-    let intake = start(&store, IntakeSettings { queue_events: 100, commit_events: 50 });
+    let settings =
+        IntakeSettings { queue_events: 100, commit_events: 50, ..IntakeSettings::default() };
+    let intake = start(&store, settings);
     let mut senders = tokio::task::JoinSet::new();
     for n in 0..40 {
         let intake = intake.clone();
@@ -88,6 +95,7 @@ async fn a_full_queue_refuses_says_how_long_and_loses_nothing() {
             Err(IntakeError::Full { retry_after }) => {
                 assert!(retry_after >= Duration::from_secs(1), "{retry_after:?}");
                 assert!(retry_after <= Duration::from_secs(75), "{retry_after:?}");
+                assert_eq!(retry_after.subsec_nanos(), 0, "Retry-After has whole seconds");
                 refused += 1;
             }
             Err(other) => panic!("{other}"),
@@ -96,7 +104,7 @@ async fn a_full_queue_refuses_says_how_long_and_loses_nothing() {
     assert!(refused > 0 && taken > 0, "{taken} taken, {refused} refused");
     assert_eq!(intake.waiting(), 0);
     assert!(!intake.is_full());
-    // A batch larger than the queue is taken when nothing else waits.
+    // A batch larger than the queue is taken from whoever has nothing waiting.
     assert_eq!(intake.submit(events(100_000, 250)).await.unwrap().len(), 250);
     intake.stop().await;
     let stored = store.recount().await.unwrap().events;
@@ -140,4 +148,100 @@ async fn nothing_is_acknowledged_when_the_database_fails() {
     intake.stop().await;
     let store = open(&folder).await;
     assert_eq!(store.recount().await.unwrap().events, 0);
+}
+
+/// A batch of `count` events of `service`, whose ids begin with its name and `serial`.
+fn batch_of(service: &str, serial: u64, count: u64) -> String {
+    let event = |n| {
+        format!(
+            r#"{{"event_id":"{service}-{serial}-{n}","occurred_at":"2026-11-11T07:29:00Z","service":"{service}","host":"api.example.com","status":200}}"#
+        )
+    };
+    (0..count).map(event).collect::<Vec<_>>().join("\n")
+}
+
+/// Sends it on a connection of its own and gives the whole answer.
+fn send(server: &Process, body: &str) -> String {
+    server.raw(&format!(
+        "POST /v1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    ))
+}
+
+fn header<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
+    let (head, _) = answer.split_once("\r\n\r\n")?;
+    head.lines().filter_map(|line| line.split_once(": ")).find(|(n, _)| *n == name).map(|(_, v)| v)
+}
+
+#[test]
+fn a_greedy_sender_with_fifty_connections_does_not_keep_a_polite_one_out() {
+    const GREEDY: u64 = 50;
+    const GREEDY_EVENTS: u64 = 100;
+    const POLITE_EVENTS: u64 = 20;
+    let folder = tempfile::tempdir().unwrap();
+    let settings = ["--set", "queue_events=3000", "--set", "commit_events=500"];
+    let server = Process::serve(folder.path(), &settings, &[]);
+    let (serial, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let mut stored = 0;
+    let mut refused = 0;
+    std::thread::scope(|scope| {
+        let greedy: Vec<_> = (0..GREEDY)
+            .map(|_| {
+                scope.spawn(|| {
+                    let (mut stored, mut refused) = (0, Vec::new());
+                    while !is_over.load(Ordering::SeqCst) {
+                        let serial = serial.fetch_add(1, Ordering::SeqCst);
+                        // It sends again at once, whatever it is told.
+                        let answer = send(&server, &batch_of("greedy", serial, GREEDY_EVENTS));
+                        if answer.starts_with("HTTP/1.1 200") {
+                            stored += GREEDY_EVENTS;
+                        } else {
+                            refused.push(answer);
+                        }
+                    }
+                    (stored, refused)
+                })
+            })
+            .collect();
+        let mut slowest = Duration::ZERO;
+        for n in 0..15 {
+            std::thread::sleep(Duration::from_millis(100));
+            let begun = Instant::now();
+            let answer = send(&server, &batch_of("polite", n, POLITE_EVENTS));
+            slowest = slowest.max(begun.elapsed());
+            assert!(answer.starts_with("HTTP/1.1 200"), "the polite one was refused: {answer}");
+            stored += POLITE_EVENTS;
+        }
+        is_over.store(true, Ordering::SeqCst);
+        for worker in greedy {
+            let (greedy_stored, answers) = worker.join().unwrap();
+            stored += greedy_stored;
+            for answer in answers {
+                let problem = (answer.split_once("\r\n\r\n").unwrap().1).to_owned();
+                // Before the polite one came, the greedy one was everybody.
+                if answer.starts_with("HTTP/1.1 503") {
+                    assert!(problem.contains(r#""code":"queue-full""#), "{answer}");
+                } else {
+                    assert!(answer.starts_with("HTTP/1.1 429"), "{answer}");
+                    assert!(problem.contains(r#""code":"over-fair-share""#), "{answer}");
+                    refused += 1;
+                }
+                let wait: u64 = header(&answer, "retry-after").unwrap().parse().unwrap();
+                assert!((1..=75).contains(&wait), "{answer}");
+                assert_eq!(header(&answer, "cache-control"), Some("no-store"));
+                assert_eq!(header(&answer, "content-type"), Some("application/problem+json"));
+            }
+        }
+        eprintln!("the polite one waited {slowest:.0?} at most; {refused} batches were refused");
+    });
+    assert!(refused > 0, "the greedy one was never told that it is over its share");
+    drop(server);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let recount = runtime.block_on(async {
+        let url = format!("sqlite://{}", folder.path().join("retrylens.db").display());
+        Store::open(&url).await.unwrap().recount().await.unwrap()
+    });
+    assert!(recount.agrees(), "{recount:?}");
+    assert!(recount.events >= i64::try_from(stored).unwrap(), "what was acknowledged is there");
 }

@@ -2,7 +2,7 @@
 
 use super::Problems;
 use crate::domain::classify::Verdict;
-use crate::web::extract::CappedBody;
+use crate::web::extract::{CappedBody, Peer};
 use crate::web::pages::classify::{Input, answer};
 use crate::web::{AppState, Code, Failure};
 use axum::Json;
@@ -61,6 +61,7 @@ pub(crate) struct ClassifyAnswer {
         Problems))]
 pub(crate) async fn create(
     State(state): State<AppState>,
+    peer: Peer,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Value>, Failure> {
@@ -80,7 +81,8 @@ pub(crate) async fn create(
                       object with raw) or application/har+json.";
         return Err(Failure::new(Code::UnsupportedMediaType, detail));
     }
-    let body = CappedBody::read(&headers, body, &state.bodies, &state.config).await?;
+    let sender = peer.connection(None);
+    let mut body = CappedBody::read(&headers, body, &sender, &state.bodies, &state.config).await?;
     let cap = state.config.ingest.max_inflated_bytes;
     let turn = state.bodies.turn().await;
     let judging = tokio::task::spawn_blocking(move || {

@@ -1,13 +1,14 @@
 //! `POST /v1/events`: native events in, stored once each.
 
-use super::Problems;
 use super::schema::NativeEvent;
+use super::{Problem, Problems};
 use crate::domain::event::Event;
 use crate::domain::stored::{Inserted, SenderCounts};
 use crate::ingest::native::{self, DecodeError, DecodeOptions, Decoded, Format, Reject};
-use crate::pipeline::IntakeError;
-use crate::web::extract::CappedBody;
-use crate::web::{AppState, Code, Failure};
+use crate::pipeline::fair::Source;
+use crate::pipeline::{Batch, IntakeError};
+use crate::web::extract::{CappedBody, Peer, let_pass};
+use crate::web::{AppState, Code, Failure, doors};
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
@@ -46,23 +47,27 @@ pub(crate) struct Receipt {
 #[utoipa::path(post, path = "/v1/events", tag = "events",
     request_body(description = "An event, an array of events, `{\"events\": […]}`, or NDJSON with an event a line; gzip and zstd are taken", content(
         (NativeEvent = "application/json"), (String = "application/x-ndjson"))),
-    responses((status = 200, description = "What became of the batch; it is on disk", body = Receipt), Problems))]
+    responses((status = 200, description = "What became of the batch; it is on disk", body = Receipt),
+        (status = 429, description = "`over-fair-share`: this sender has as much waiting to be written as is its share, while others still get in. Nothing was stored; `Retry-After` says when there is room again", content_type = "application/problem+json", body = Problem),
+        (status = 503, description = "`queue-full`: too much is waiting to be written, whoever sends more; or `store-unavailable`, `stopping`. Nothing was stored; `Retry-After` says when to send it again", content_type = "application/problem+json", body = Problem),
+        Problems))]
 pub(crate) async fn create(
     State(state): State<AppState>,
+    peer: Peer,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Receipt>, Failure> {
     let format = format(&headers)?;
-    let body = CappedBody::read(&headers, body, &state.bodies, &state.config).await?;
-    let decoded = decode(&state, body, format).await?;
-    let events: Vec<Event> = decoded.events.into_iter().map(|(_, event)| event).collect();
-    let mistakes = SenderCounts {
-        unknown_fields: i64::try_from(decoded.unknown_fields).unwrap_or(i64::MAX),
-        rejected: i64::try_from(decoded.rejects.len()).unwrap_or(i64::MAX),
-        ..SenderCounts::default()
-    };
-    state.senders.add(only_service(&events), &mistakes);
-    if events.is_empty() {
+    let token = doors::sending_token(&headers, &state.config.access.ingest_tokens);
+    let source = peer.source(token);
+    if let Err(refused) = state.intake.admits(&source) {
+        let_pass(body, &state.config).await;
+        return Err(refused.into());
+    }
+    let sender = peer.connection(token);
+    let body = CappedBody::read(&headers, body, &sender, &state.bodies, &state.config).await?;
+    let (decoded, batch) = decode(&state, source, body, format).await?;
+    let Some(batch) = batch else {
         let rejects = decoded.rejects;
         let detail = if rejects.is_empty() {
             "The body holds no events."
@@ -70,8 +75,8 @@ pub(crate) async fn create(
             "Every item was rejected; see rejected for the field and what was expected."
         };
         return Err(Failure::new(Code::NothingStorable, detail).with("rejected", json!(rejects)));
-    }
-    let results = state.intake.submit(events).await?;
+    };
+    let results = state.intake.commit(batch).await?;
     let count = |kind: Inserted| results.iter().filter(|result| **result == kind).count();
     let id_conflicts = count(Inserted::IdConflict);
     Ok(Json(Receipt {
@@ -93,22 +98,33 @@ fn only_service(events: &[Event]) -> &str {
     if names.all(|name| name == first) { first } else { "" }
 }
 
-/// Unpacks and reads a body, large ones away from the threads that answer others.
-async fn decode(state: &AppState, body: CappedBody, format: Format) -> Result<Decoded, Failure> {
+/// Unpacks, reads and judges a body, large ones away from the threads that answer others. Beside
+/// what is to be told of it: its events with their place in the queue, where it has any.
+async fn decode(
+    state: &AppState,
+    source: Source,
+    body: CappedBody,
+    format: Format,
+) -> Result<(Decoded, Option<Batch>), Failure> {
     if body.is_small(LARGE_BODY) {
-        return read(state, &body, format);
+        return read(state, source, body, format);
     }
     let turn = state.bodies.turn().await;
     let state = state.clone();
     let reading = tokio::task::spawn_blocking(move || {
-        let decoded = read(&state, &body, format);
+        let read = read(&state, source, body, format);
         drop(turn);
-        decoded
+        read
     });
     reading.await.map_err(|error| Failure::internal(&error))?
 }
 
-fn read(state: &AppState, body: &CappedBody, format: Format) -> Result<Decoded, Failure> {
+fn read(
+    state: &AppState,
+    source: Source,
+    mut body: CappedBody,
+    format: Format,
+) -> Result<(Decoded, Option<Batch>), Failure> {
     let limits = &state.config.ingest;
     let options = DecodeOptions {
         hasher: &state.hasher,
@@ -116,7 +132,24 @@ fn read(state: &AppState, body: &CappedBody, format: Format) -> Result<Decoded, 
         max_items: limits.max_items,
         format,
     };
-    Ok(native::decode(&body.inflate(limits.max_inflated_bytes)?, &options)?)
+    let mut decoded = native::decode(&body.inflate(limits.max_inflated_bytes)?, &options)?;
+    let events = std::mem::take(&mut decoded.events);
+    let events: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
+    let mistakes = SenderCounts {
+        unknown_fields: i64::try_from(decoded.unknown_fields).unwrap_or(i64::MAX),
+        rejected: i64::try_from(decoded.rejects.len()).unwrap_or(i64::MAX),
+        ..SenderCounts::default()
+    };
+    let service = only_service(&events);
+    state.senders.add(service, &mistakes);
+    if events.is_empty() {
+        return Ok((decoded, None));
+    }
+    let sender = source.service(service);
+    // The bytes are done with; what was read from them takes their place.
+    let memory = body.memory.take();
+    drop(body);
+    Ok((decoded, Some(state.intake.admit(&sender, events, memory)?)))
 }
 
 /// What the sender says the body is; nothing said is looked into.
@@ -157,6 +190,12 @@ impl From<IntakeError> for Failure {
                 Self::new(Code::QueueFull, "Nothing was stored. Send it again after the wait.")
                     .retry_after(retry_after)
             }
+            IntakeError::OverShare { retry_after } => Self::new(
+                Code::OverFairShare,
+                "Nothing was stored. Others wait too; send it again after the wait, or fewer \
+                 batches at the same time.",
+            )
+            .retry_after(retry_after),
             IntakeError::Stopped => {
                 Self::new(Code::Stopping, "Nothing was stored. Send it again elsewhere or later.")
                     .retry_after(Duration::from_secs(5))

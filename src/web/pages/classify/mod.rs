@@ -12,7 +12,7 @@ use crate::export::verdict::Answer;
 use crate::ingest::case::{self, Case};
 use crate::ingest::{har, response};
 use crate::web::api::Problems;
-use crate::web::extract::CappedBody;
+use crate::web::extract::{CappedBody, Peer};
 use crate::web::{AppState, Code, Failure};
 use askama::Template;
 use axum::body::Body;
@@ -131,7 +131,9 @@ pub fn answer(judged: &Judged) -> Value {
 /// Reads a form as browsers send it: text pasted, or a file.
 async fn read_form(state: &AppState, request: Request) -> Result<Input, Failure> {
     let (parts, body) = request.into_parts();
-    let body = CappedBody::read(&parts.headers, body, &state.bodies, &state.config).await?;
+    let sender = Peer::of(&parts.extensions).connection(None);
+    let mut body =
+        CappedBody::read(&parts.headers, body, &sender, &state.bodies, &state.config).await?;
     let bytes = body.inflate(state.config.ingest.max_inflated_bytes)?.into_owned();
     let request = Request::from_parts(parts, Body::from(bytes));
     let bad = |_| Failure::new(Code::InvalidBody, "Expected the fields of the form on this page.");
