@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 
-.PHONY: help check test test-fast test-long test-browser bench-classify demo screenshots packages
+.PHONY: help check test test-fast test-long test-browser bench-ingest bench-classify demo screenshots packages
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -31,6 +31,9 @@ test-browser: ## Every page in headless Chromium: axe-core, console, foreign req
 
 test-long: packages ## The million-event load and other long runs, in release
 	scripts/test-postgres $(CARGO) test --locked --release -- --ignored --nocapture
+
+bench-ingest: packages ## How fast events are taken in, against the same rows inserted raw, on both databases
+	scripts/test-postgres $(CARGO) bench --locked --bench ingest
 
 bench-classify: ## What decoding, a verdict and a draft cost an event, on one core, against the goals
 	$(CARGO) bench --locked --bench classify
