@@ -1,7 +1,6 @@
 -- Attempts, the dictionaries that keep them short, and the sums that pages read.
 --
--- Times are milliseconds since 1970. An empty text stands for "not said". `minute` and `slot` are
--- the first moment of a minute and of five minutes.
+-- Times of events are milliseconds since 1970. An empty text stands for "not said".
 
 CREATE TABLE settings (
     name TEXT COLLATE "C" NOT NULL PRIMARY KEY,
@@ -38,10 +37,12 @@ CREATE TABLE classes (
             limit_type, reached_origin)
 );
 
--- Hashed keys, addresses and accounts, and names of instances.
+-- Hashed keys (kind 0), addresses (1) and accounts (2), and names of instances (3).
 CREATE TABLE words (
     id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    word TEXT COLLATE "C" NOT NULL UNIQUE
+    kind BIGINT NOT NULL,
+    word TEXT COLLATE "C" NOT NULL,
+    UNIQUE (kind, word)
 );
 
 -- One row per event, divided by day of `occurred_at` (UTC): a partition `events_20261111` for each
@@ -81,12 +82,27 @@ CREATE INDEX events_by_request ON events (request_id) WHERE request_id IS NOT NU
 CREATE INDEX events_by_ray ON events (ray_id) WHERE ray_id IS NOT NULL;
 CREATE INDEX events_by_trace ON events (trace_id) WHERE trace_id IS NOT NULL;
 
--- Sums of client attempts per minute and series. Both clocks are in the key: an attempt is in exactly one row, read by
--- the minute it was sent in or by the minute it was received in.
+-- Which stretches of time there are sums of: `width` minutes from `start` on, in which events were
+-- received in the stretch from `received` on. All times of sums are minutes since 1970. Questions
+-- go through this list, so that they touch the rows of their own scope alone, by either clock.
+CREATE TABLE spans (
+    width BIGINT NOT NULL,
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
+    PRIMARY KEY (width, start, received)
+);
+
+CREATE INDEX spans_by_receipt ON spans (width, received, start);
+
+-- Sums of client attempts per minute and series; series 0 stands for all. Both clocks are in the
+-- key: an attempt is in exactly one row, read by the minute it was sent in or by the minute it was
+-- received in.
 CREATE TABLE minute_counts (
+    hour BIGINT NOT NULL,
+    received_hour BIGINT NOT NULL,
+    series_id BIGINT NOT NULL,
     minute BIGINT NOT NULL,
     received_minute BIGINT NOT NULL,
-    series_id BIGINT NOT NULL,
     attempts BIGINT NOT NULL,
     answered BIGINT NOT NULL,
     requests BIGINT NOT NULL,
@@ -100,41 +116,58 @@ CREATE TABLE minute_counts (
     retried_operations BIGINT NOT NULL,
     retry_successes BIGINT NOT NULL,
     gave_up BIGINT NOT NULL,
-    PRIMARY KEY (minute, received_minute, series_id)
+    PRIMARY KEY (hour, received_hour, series_id, minute, received_minute)
 );
 
-CREATE INDEX minute_counts_by_receipt ON minute_counts (received_minute);
-
--- Sums per five minutes, series, class and rank (1, 2, or 3 for every later attempt), and when the
--- newest of them was sent.
+-- Sums per five minutes, series (0 stands for all), class and rank (1, 2, or 3 for every later
+-- attempt), and when the newest of them was sent: milliseconds after the start.
 CREATE TABLE class_counts (
-    slot BIGINT NOT NULL,
-    received_slot BIGINT NOT NULL,
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
     series_id BIGINT NOT NULL,
     class_id BIGINT NOT NULL,
     rank BIGINT NOT NULL,
     n BIGINT NOT NULL,
-    last_at BIGINT NOT NULL,
-    PRIMARY KEY (slot, received_slot, series_id, class_id, rank)
+    last_ms BIGINT NOT NULL,
+    PRIMARY KEY (start, received, series_id, class_id, rank)
 );
 
-CREATE INDEX class_counts_by_receipt ON class_counts (received_slot);
-
--- Sums per five minutes, series and key (kind 0), address (1), account (2) or instance (3); client
--- attempts only.
-CREATE TABLE actor_counts (
-    slot BIGINT NOT NULL,
-    received_slot BIGINT NOT NULL,
+-- The same per hour.
+CREATE TABLE class_hours (
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
     series_id BIGINT NOT NULL,
-    kind BIGINT NOT NULL,
+    class_id BIGINT NOT NULL,
+    rank BIGINT NOT NULL,
+    n BIGINT NOT NULL,
+    last_ms BIGINT NOT NULL,
+    PRIMARY KEY (start, received, series_id, class_id, rank)
+);
+
+-- Sums per five minutes, pair (the series without a route) and key, address, account or instance;
+-- client attempts only.
+CREATE TABLE actor_counts (
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
+    series_id BIGINT NOT NULL,
     word_id BIGINT NOT NULL,
     attempts BIGINT NOT NULL,
     limited BIGINT NOT NULL,
     retries BIGINT NOT NULL,
-    PRIMARY KEY (slot, received_slot, series_id, kind, word_id)
+    PRIMARY KEY (start, received, series_id, word_id)
 );
 
-CREATE INDEX actor_counts_by_receipt ON actor_counts (received_slot);
+-- The same per hour.
+CREATE TABLE actor_hours (
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
+    series_id BIGINT NOT NULL,
+    word_id BIGINT NOT NULL,
+    attempts BIGINT NOT NULL,
+    limited BIGINT NOT NULL,
+    retries BIGINT NOT NULL,
+    PRIMARY KEY (start, received, series_id, word_id)
+);
 
 -- What was wrong with what each service sent.
 CREATE TABLE senders (

@@ -1,7 +1,6 @@
 -- Attempts, the dictionaries that keep them short, and the sums that pages read.
 --
--- Times are milliseconds since 1970. An empty text stands for "not said". `minute` and `slot` are
--- the first moment of a minute and of five minutes.
+-- Times of events are milliseconds since 1970. An empty text stands for "not said".
 
 CREATE TABLE settings (
     name TEXT NOT NULL PRIMARY KEY,
@@ -38,10 +37,12 @@ CREATE TABLE classes (
             limit_type, reached_origin)
 ) STRICT;
 
--- Hashed keys, addresses and accounts, and names of instances.
+-- Hashed keys (kind 0), addresses (1) and accounts (2), and names of instances (3).
 CREATE TABLE words (
     id INTEGER PRIMARY KEY,
-    word TEXT NOT NULL UNIQUE
+    kind INTEGER NOT NULL,
+    word TEXT NOT NULL,
+    UNIQUE (kind, word)
 ) STRICT;
 
 -- Stretches of time, by `occurred_at`, without gaps, of about as many events each.
@@ -95,12 +96,27 @@ CREATE TABLE ids (
     PRIMARY KEY (slice, key, id)
 ) STRICT, WITHOUT ROWID;
 
--- Sums of client attempts per minute and series. Both clocks are in the key: an attempt is in exactly one row, read by
--- the minute it was sent in or by the minute it was received in.
+-- Which stretches of time there are sums of: `width` minutes from `start` on, in which events were
+-- received in the stretch from `received` on. All times of sums are minutes since 1970. Questions
+-- go through this list, so that they touch the rows of their own scope alone, by either clock.
+CREATE TABLE spans (
+    width INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    PRIMARY KEY (width, start, received)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX spans_by_receipt ON spans (width, received, start);
+
+-- Sums of client attempts per minute and series; series 0 stands for all. Both clocks are in the
+-- key: an attempt is in exactly one row, read by the minute it was sent in or by the minute it was
+-- received in.
 CREATE TABLE minute_counts (
+    hour INTEGER NOT NULL,
+    received_hour INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
     minute INTEGER NOT NULL,
     received_minute INTEGER NOT NULL,
-    series_id INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
     answered INTEGER NOT NULL,
     requests INTEGER NOT NULL,
@@ -114,41 +130,58 @@ CREATE TABLE minute_counts (
     retried_operations INTEGER NOT NULL,
     retry_successes INTEGER NOT NULL,
     gave_up INTEGER NOT NULL,
-    PRIMARY KEY (minute, received_minute, series_id)
+    PRIMARY KEY (hour, received_hour, series_id, minute, received_minute)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX minute_counts_by_receipt ON minute_counts (received_minute);
-
--- Sums per five minutes, series, class and rank (1, 2, or 3 for every later attempt), and when the
--- newest of them was sent.
+-- Sums per five minutes, series (0 stands for all), class and rank (1, 2, or 3 for every later
+-- attempt), and when the newest of them was sent: milliseconds after the start.
 CREATE TABLE class_counts (
-    slot INTEGER NOT NULL,
-    received_slot INTEGER NOT NULL,
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
     series_id INTEGER NOT NULL,
     class_id INTEGER NOT NULL,
     rank INTEGER NOT NULL,
     n INTEGER NOT NULL,
-    last_at INTEGER NOT NULL,
-    PRIMARY KEY (slot, received_slot, series_id, class_id, rank)
+    last_ms INTEGER NOT NULL,
+    PRIMARY KEY (start, received, series_id, class_id, rank)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX class_counts_by_receipt ON class_counts (received_slot);
-
--- Sums per five minutes, series and key (kind 0), address (1), account (2) or instance (3); client
--- attempts only.
-CREATE TABLE actor_counts (
-    slot INTEGER NOT NULL,
-    received_slot INTEGER NOT NULL,
+-- The same per hour.
+CREATE TABLE class_hours (
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
     series_id INTEGER NOT NULL,
-    kind INTEGER NOT NULL,
+    class_id INTEGER NOT NULL,
+    rank INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    last_ms INTEGER NOT NULL,
+    PRIMARY KEY (start, received, series_id, class_id, rank)
+) STRICT, WITHOUT ROWID;
+
+-- Sums per five minutes, pair (the series without a route) and key, address, account or instance;
+-- client attempts only.
+CREATE TABLE actor_counts (
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
     word_id INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
     limited INTEGER NOT NULL,
     retries INTEGER NOT NULL,
-    PRIMARY KEY (slot, received_slot, series_id, kind, word_id)
+    PRIMARY KEY (start, received, series_id, word_id)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX actor_counts_by_receipt ON actor_counts (received_slot);
+-- The same per hour.
+CREATE TABLE actor_hours (
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    word_id INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    limited INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    PRIMARY KEY (start, received, series_id, word_id)
+) STRICT, WITHOUT ROWID;
 
 -- What was wrong with what each service sent.
 CREATE TABLE senders (

@@ -2,38 +2,54 @@
 //! sums that they add to.
 
 use super::rows::{Class, Draft, SeriesKey};
+use super::sql;
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Counts, Inserted, SenderCounts};
 use crate::domain::time::{MINUTE_MS, UnixMillis};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-/// Width of the sums by class and by actor, in milliseconds.
-pub(super) const SLOT_MS: i64 = 5 * MINUTE_MS;
+/// Minutes that the finer sums by class and by actor stand for.
+pub(super) const SLOT: i64 = 5;
+/// Minutes that the coarser ones stand for.
+pub(super) const HOUR: i64 = 60;
 
 /// The actors that sums are kept of: number of the kind, and column of an event.
 pub(super) const ACTORS: [(i64, &str); 4] =
     [(0, "key_id"), (1, "address_id"), (2, "account_id"), (3, "instance_id")];
 
+/// The series that stands for all in sums.
+const ALL: i64 = 0;
+
 /// Numbers of what an event names, as the database knows them.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ids {
-    pub(super) series: i64,
+    pub(super) series: SeriesId,
     pub(super) class: i64,
     pub(super) actors: [Option<i64>; 4],
+}
+
+/// Numbers of a series.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SeriesId {
+    /// Its own.
+    pub(super) id: i64,
+    /// That of the series without the route, by which actors are summed.
+    pub(super) pair: i64,
 }
 
 /// Known numbers of series, classes and words; a copy of what the database holds, never ahead of
 /// what is committed.
 #[derive(Debug, Default)]
 pub(super) struct Dictionary {
-    pub(super) series: HashMap<SeriesKey, i64>,
-    pub(super) classes: HashMap<Class, i64>,
-    pub(super) words: HashMap<Arc<str>, i64>,
+    series: HashMap<SeriesKey, SeriesId>,
+    classes: HashMap<Class, i64>,
+    /// By kind of actor.
+    words: [HashMap<Arc<str>, i64>; ACTORS.len()],
 }
 
-/// How many series, and how many words, are remembered; beyond it the copy starts over.
-const MAX_REMEMBERED: usize = 400_000;
+/// How many series, and how many words of a kind, are remembered; beyond it the copy starts over.
+const MAX_REMEMBERED: usize = 200_000;
 
 impl Dictionary {
     /// What `drafts` name and this copy doesn't know, each once and in order: two replicas that
@@ -42,14 +58,15 @@ impl Dictionary {
         let mut missing = Missing::default();
         for draft in drafts {
             if !self.series.contains_key(&draft.series) {
+                missing.series.insert(draft.series.pair(), 0);
                 missing.series.insert(draft.series.clone(), 0);
             }
             if !self.classes.contains_key(&draft.class) {
                 missing.classes.insert(draft.class, 0);
             }
-            for word in draft.actors.iter().flatten() {
-                if !self.words.contains_key(word) {
-                    missing.words.insert(Arc::clone(word), 0);
+            for (kind, (known, word)) in self.words.iter().zip(&draft.actors).enumerate() {
+                if let Some(word) = word.as_ref().filter(|word| !known.contains_key(*word)) {
+                    missing.words.insert((kind, Arc::clone(word)), 0);
                 }
             }
         }
@@ -58,27 +75,38 @@ impl Dictionary {
 
     /// Takes over what was found or added.
     pub(super) fn learn(&mut self, found: Missing) {
-        if self.words.len() + found.words.len() > MAX_REMEMBERED {
-            self.words.clear();
-        }
         if self.series.len() + found.series.len() > MAX_REMEMBERED {
             self.series.clear();
         }
-        self.series.extend(found.series);
+        for key in found.series.keys() {
+            if let Some(id) = found.series_id(key) {
+                self.series.insert(key.clone(), id);
+            }
+        }
         self.classes.extend(found.classes);
-        self.words.extend(found.words);
+        for ((kind, word), id) in found.words {
+            if let Some(known) = self.words.get_mut(kind) {
+                if known.len() >= MAX_REMEMBERED {
+                    known.clear();
+                }
+                known.insert(word, id);
+            }
+        }
     }
 
     /// The numbers for a draft, from this copy or from `found`.
     pub(super) fn ids(&self, draft: &Draft, found: &Missing) -> Option<Ids> {
-        let mut actors = [None; 4];
-        for (slot, word) in actors.iter_mut().zip(&draft.actors) {
+        let mut actors = [None; ACTORS.len()];
+        for (kind, word) in draft.actors.iter().enumerate() {
             if let Some(word) = word {
-                *slot = Some(*self.words.get(word).or_else(|| found.words.get(word))?);
+                let known = self.words.get(kind)?.get(word).copied();
+                let id = known.or_else(|| found.words.get(&(kind, Arc::clone(word))).copied())?;
+                *actors.get_mut(kind)? = Some(id);
             }
         }
+        let series = self.series.get(&draft.series).copied();
         Some(Ids {
-            series: *self.series.get(&draft.series).or_else(|| found.series.get(&draft.series))?,
+            series: series.or_else(|| found.series_id(&draft.series))?,
             class: *self.classes.get(&draft.class).or_else(|| found.classes.get(&draft.class))?,
             actors,
         })
@@ -88,15 +116,22 @@ impl Dictionary {
 /// What a batch names that is not in the copy; the numbers are filled in by the database.
 #[derive(Debug, Default)]
 pub(super) struct Missing {
+    /// With the pair of each.
     pub(super) series: BTreeMap<SeriesKey, i64>,
     pub(super) classes: BTreeMap<Class, i64>,
-    pub(super) words: BTreeMap<Arc<str>, i64>,
+    /// By kind of actor and word.
+    pub(super) words: BTreeMap<(usize, Arc<str>), i64>,
 }
 
 impl Missing {
     /// Whether nothing is missing.
     pub(super) fn is_empty(&self) -> bool {
         self.series.is_empty() && self.classes.is_empty() && self.words.is_empty()
+    }
+
+    /// The numbers of a series that was missing.
+    fn series_id(&self, key: &SeriesKey) -> Option<SeriesId> {
+        Some(SeriesId { id: *self.series.get(key)?, pair: *self.series.get(&key.pair())? })
     }
 }
 
@@ -126,9 +161,12 @@ pub(super) fn sift<S: AsRef<str>>(drafts: &[Draft], stored: &[(S, i64)]) -> Vec<
 /// What a batch adds to the sums, each row once and in the order of its key.
 #[derive(Debug, Default)]
 pub(super) struct Sums {
-    pub(super) minutes: Vec<[i64; 16]>,
+    pub(super) spans: Vec<[i64; 3]>,
+    pub(super) minutes: Vec<[i64; 18]>,
     pub(super) classes: Vec<[i64; 7]>,
-    pub(super) actors: Vec<[i64; 8]>,
+    pub(super) class_hours: Vec<[i64; 7]>,
+    pub(super) actors: Vec<[i64; 7]>,
+    pub(super) actor_hours: Vec<[i64; 7]>,
     pub(super) senders: BTreeMap<String, SenderCounts>,
 }
 
@@ -137,36 +175,32 @@ pub(super) fn add_up<'a>(
     new: impl Iterator<Item = (&'a Draft, Ids, Inserted)>,
     received_at: UnixMillis,
 ) -> Sums {
-    let received_minute = received_at.floor_to(MINUTE_MS).0;
-    let received_slot = received_at.floor_to(SLOT_MS).0;
-    let mut minutes: HashMap<[i64; 3], Counts> = HashMap::new();
-    let mut classes: HashMap<[i64; 5], (i64, i64)> = HashMap::new();
-    let mut actors: HashMap<[i64; 5], [i64; 3]> = HashMap::new();
+    let [received_minute, received_slot, received_hour] = stretches(received_at);
+    let mut sums = Sums::default();
     let mut senders: HashMap<&str, SenderCounts> = HashMap::new();
     for (draft, ids, inserted) in new {
         let at = UnixMillis(draft.occurred_at);
-        let slot = at.floor_to(SLOT_MS).0;
+        let [minute, slot, hour] = stretches(at);
         let n = i64::from(draft.count);
         let class = &draft.class;
-        let cell = classes
-            .entry([slot, received_slot, ids.series, ids.class, draft.rank()])
-            .or_insert((0, at.0));
-        cell.0 += n;
-        cell.1 = cell.1.max(at.0);
+        let (rank, id) = (draft.rank(), ids.class);
+        let of_slot = at.0 - slot * MINUTE_MS;
+        sums.spans.push([SLOT, slot, received_slot]);
+        for series in [ALL, ids.series.id] {
+            sums.classes.push([slot, received_slot, series, id, rank, n, of_slot]);
+        }
         if class.vantage == Vantage::Client {
             let counts = Counts::of_ending(class.ending(), draft.attempt, n);
-            minutes
-                .entry([at.floor_to(MINUTE_MS).0, received_minute, ids.series])
-                .or_default()
-                .add(&counts);
-            for ((kind, _), word) in ACTORS.iter().zip(ids.actors) {
-                if let Some(word) = word {
-                    let sums =
-                        actors.entry([slot, received_slot, ids.series, *kind, word]).or_default();
-                    sums[0] += counts.attempts;
-                    sums[1] += counts.limited;
-                    sums[2] += counts.retries;
-                }
+            for series in [ALL, ids.series.id] {
+                sums.minutes.push(minute_row(
+                    [hour, received_hour, series, minute, received_minute],
+                    &counts,
+                ));
+            }
+            for word in ids.actors.into_iter().flatten() {
+                let Counts { attempts, limited, retries, .. } = counts;
+                let pair = ids.series.pair;
+                sums.actors.push([slot, received_slot, pair, word, attempts, limited, retries]);
             }
         }
         let sender = senders.entry(draft.series.service.as_str()).or_default();
@@ -174,30 +208,70 @@ pub(super) fn add_up<'a>(
         sender.redactions += i64::from(draft.redactions);
         sender.id_conflicts += i64::from(inserted == Inserted::IdConflict);
     }
-    let mut sums = Sums {
-        minutes: minutes.into_iter().map(|(key, counts)| minute_row(key, &counts)).collect(),
-        classes: classes
-            .into_iter()
-            .map(|([slot, received, series, class, rank], (n, last))| {
-                [slot, received, series, class, rank, n, last]
-            })
-            .collect(),
-        actors: actors
-            .into_iter()
-            .map(|([slot, received, series, kind, word], [attempts, limited, retries])| {
-                [slot, received, series, kind, word, attempts, limited, retries]
-            })
-            .collect(),
-        senders: senders.into_iter().map(|(name, counts)| (name.to_owned(), counts)).collect(),
-    };
-    sums.minutes.sort_unstable();
-    sums.classes.sort_unstable();
-    sums.actors.sort_unstable();
+    merge(&mut sums.minutes, sql::MINUTES);
+    merge(&mut sums.classes, sql::CLASS_SUMS);
+    merge(&mut sums.actors, sql::ACTOR_SUMS);
+    sums.class_hours = hours(&sums.classes);
+    for ([.., last], [slot, ..]) in sums.class_hours.iter_mut().zip(&sums.classes) {
+        *last += (slot - floor(*slot, HOUR)) * MINUTE_MS;
+    }
+    sums.actor_hours = hours(&sums.actors);
+    merge(&mut sums.class_hours, sql::CLASS_HOURS);
+    merge(&mut sums.actor_hours, sql::ACTOR_HOURS);
+    let spans = sums
+        .spans
+        .iter()
+        .map(|[_, slot, received]| [HOUR, floor(*slot, HOUR), floor(*received, HOUR)]);
+    let spans: BTreeSet<[i64; 3]> = spans.chain(sums.spans.iter().copied()).collect();
+    sums.spans = spans.into_iter().collect();
+    sums.senders = senders.into_iter().map(|(name, counts)| (name.to_owned(), counts)).collect();
     sums
 }
 
+/// The minute, the slot and the hour of a moment, in minutes since 1970.
+fn stretches(at: UnixMillis) -> [i64; 3] {
+    let minute = at.0.div_euclid(MINUTE_MS);
+    [minute, floor(minute, SLOT), floor(minute, HOUR)]
+}
+
+/// The first minute of the stretch of `width` minutes that holds a minute.
+fn floor(minute: i64, width: i64) -> i64 {
+    minute - minute.rem_euclid(width)
+}
+
+/// Rows of five minutes as rows of their hours.
+fn hours(rows: &[[i64; 7]]) -> Vec<[i64; 7]> {
+    rows.iter()
+        .map(|row| {
+            let [start, received, rest @ ..] = *row;
+            let [a, b, c, d, e] = rest;
+            [floor(start, HOUR), floor(received, HOUR), a, b, c, d, e]
+        })
+        .collect()
+}
+
+/// Puts rows in the order of their keys and makes one of those with the same: measures are added,
+/// the newest moment stays.
+fn merge<const N: usize>(rows: &mut Vec<[i64; N]>, sums: sql::Sums) {
+    rows.sort_unstable();
+    rows.dedup_by(|row, kept| {
+        let is_same = row.iter().zip(&*kept).take(sums.keys).all(|(a, b)| a == b);
+        if is_same {
+            for ((column, kept), more) in
+                sums.columns.iter().zip(kept.iter_mut()).zip(&*row).skip(sums.keys)
+            {
+                *kept = if *column == "last_ms" { (*kept).max(*more) } else { *kept + more };
+            }
+        }
+        is_same
+    });
+}
+
 /// A row of sums per minute, in the order of `sql::MINUTES`.
-fn minute_row([minute, received, series]: [i64; 3], counts: &Counts) -> [i64; 16] {
+fn minute_row(
+    [hour, received_hour, series, minute, received]: [i64; 5],
+    counts: &Counts,
+) -> [i64; 18] {
     let Counts {
         attempts,
         answered,
@@ -214,9 +288,11 @@ fn minute_row([minute, received, series]: [i64; 3], counts: &Counts) -> [i64; 16
         gave_up,
     } = *counts;
     [
+        hour,
+        received_hour,
+        series,
         minute,
         received,
-        series,
         attempts,
         answered,
         requests,

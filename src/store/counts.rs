@@ -1,8 +1,9 @@
 //! Counts of a window: from the sums where they cover whole stretches, from the events at the edges.
 
-use super::batch::SLOT_MS;
+use super::batch::{HOUR, SLOT};
 use super::reader::{Arg, Reader, Row};
 use super::rows::Class;
+use super::sql::Unscoped;
 use super::{Store, StoreError, sql};
 use crate::domain::checklist::KeyService;
 use crate::domain::classify::Certainty;
@@ -52,19 +53,48 @@ impl Cut {
         let Window { from, to } = window;
         Self { inner: (0, 0), edges: [(from.0, to.0.max(from.0)), (0, 0)] }
     }
+}
 
-    /// How sums by actor, which are kept of client attempts alone, answer for `source`.
-    fn of_actors(window: Window, source: Vantage) -> Self {
+/// A window cut for sums of hours and of five minutes: (from, to) of each part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tiers {
+    /// Whole hours, in minutes.
+    hours: (i64, i64),
+    /// Whole five minutes before and after them, in minutes.
+    fine: [(i64, i64); 2],
+    /// What is left at the ends, in milliseconds.
+    edges: [(i64, i64); 2],
+}
+
+impl Tiers {
+    fn new(window: Window) -> Self {
+        Self::of(Cut::new(window, SLOT * MINUTE_MS))
+    }
+
+    /// How sums by actor answer for `source`. They are kept of client attempts, and without routes.
+    fn of_actors(view: &View, scope: &Scope, source: Vantage) -> Self {
         match source {
-            Vantage::Client => Self::new(window, SLOT_MS),
-            Vantage::Gateway | Vantage::Origin => Self::all_edge(window),
+            Vantage::Client if scope.route.is_none() => Self::new(view.window),
+            _ => Self::of(Cut::all_edge(view.window)),
         }
     }
 
-    /// The six bounds in the order of `sql::CELLS`.
+    fn of(cut: Cut) -> Self {
+        let (from, to) = cut.inner;
+        let inner = Window { from: UnixMillis(from), to: UnixMillis(to) };
+        let hours = Cut::new(inner, HOUR * MINUTE_MS);
+        let minutes = |(from, to): (i64, i64)| (from / MINUTE_MS, to / MINUTE_MS);
+        Self { hours: minutes(hours.inner), fine: hours.edges.map(minutes), edges: cut.edges }
+    }
+
+    /// The ten bounds in the order of `sql::CELLS`.
     fn args(&self) -> Vec<Arg> {
-        let [(a, b), (c, d)] = self.edges;
-        [self.inner.0, self.inner.1, a, b, c, d].map(Arg::Int).to_vec()
+        let [before, after] = self.fine;
+        let [first, last] = self.edges;
+        [self.hours, before, after, first, last]
+            .into_iter()
+            .flat_map(|(from, to)| [Arg::Int(from), Arg::Int(to)])
+            .collect()
     }
 }
 
@@ -116,10 +146,7 @@ impl Store {
             return Ok(Vantage::Client);
         }
         let scope = Scope { route: None, ..view.scope.clone() };
-        let mut args = Cut::new(view.window, SLOT_MS).args();
-        let text = sql::TOTALS.replace("{cells}", sql::CELLS);
-        let text = sql::scope(&sql::clock(&text, view.time), &scope, &mut args);
-        let rows = reader.all(text, &args).await?;
+        let rows = totals(reader, view, &scope).await?;
         let cells = self.cells(reader, &rows, false).await?;
         Ok(cells.iter().map(|cell| cell.class.vantage).min().unwrap_or(Vantage::Client))
     }
@@ -219,10 +246,7 @@ impl Store {
         view: &View,
         source: Vantage,
     ) -> Result<Counts, StoreError> {
-        let mut args = Cut::new(view.window, SLOT_MS).args();
-        let text = sql::TOTALS.replace("{cells}", sql::CELLS);
-        let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
-        let rows = reader.all(text, &args).await?;
+        let rows = totals(reader, view, &view.scope).await?;
         let mut totals = Counts::default();
         for cell in self.cells(reader, &rows, false).await? {
             if cell.class.vantage == source {
@@ -251,15 +275,21 @@ impl Store {
             Vantage::Client => Cut::new(view.window, MINUTE_MS),
             Vantage::Gateway | Vantage::Origin => Cut::all_edge(view.window),
         };
-        let mut args = vec![Arg::Int(cut.inner.0), Arg::Int(cut.inner.1), Arg::Int(width_ms)];
-        let text = sql::scope(&sql::clock(sql::BUCKETS, view.time), &view.scope, &mut args);
+        let inner = Window { from: UnixMillis(cut.inner.0), to: UnixMillis(cut.inner.1) };
+        let (first, last) = stretches(inner, HOUR);
+        let mut args: Vec<Arg> =
+            [inner.from.0 / MINUTE_MS, inner.to.0 / MINUTE_MS, width_ms / MINUTE_MS, first, last]
+                .map(Arg::Int)
+                .to_vec();
+        let text = sql::clock(sql::BUCKETS, view.time);
+        let text = sql::scope(&text, &view.scope, Unscoped::Summed, &mut args);
         for row in reader.all(text, &args).await? {
-            buckets.entry(row.int(0)?).or_default().add(&counts(&row, 1)?);
+            buckets.entry(row.int(0)? * MINUTE_MS).or_default().add(&counts(&row, 1)?);
         }
         for (from, to) in cut.edges.into_iter().filter(|(from, to)| from < to) {
             let mut args = vec![Arg::Int(from), Arg::Int(to), Arg::Int(width_ms)];
-            let text =
-                sql::scope(&sql::clock(sql::EVENT_BUCKETS, view.time), &view.scope, &mut args);
+            let text = sql::clock(sql::EVENT_BUCKETS, view.time);
+            let text = sql::scope(&text, &view.scope, Unscoped::Each, &mut args);
             let rows = reader.all(text, &args).await?;
             let classes = self.classes(reader, &rows).await?;
             for row in rows {
@@ -347,15 +377,8 @@ impl Store {
         }
         let words: Vec<String> = keys.iter().map(ToString::to_string).collect();
         let scope = Scope { service: None, route: None, ..view.scope.clone() };
-        let mut args = Cut::of_actors(view.window, source).args();
-        args.push(top_values());
-        let text = sql::KEY_SERVICES
-            .replace("{actor_cells}", sql::ACTOR_CELLS)
-            .replace("{kinds}", sql::ONLY_KEYS)
-            .replace("{words}", &words.join(", "));
-        let text = sql::seen_by(&text, source);
-        let text = sql::scope(&sql::clock(&text, view.time), &scope, &mut args);
-        let rows = reader.all(text, &args).await?;
+        let text = sql::KEY_SERVICES.replace("{words}", &words.join(", "));
+        let rows = actors(reader, &text, sql::ONLY_KEYS, view, &scope, source).await?;
         rows.iter()
             .map(|row| {
                 Ok(KeyService {
@@ -380,9 +403,10 @@ impl Store {
         if scope.upstream.is_some() {
             scope.service = None;
         }
-        let (from, to) = slots(view.window);
+        let (from, to) = stretches(view.window, SLOT);
         let mut args = vec![Arg::Int(from), Arg::Int(to), vantage.as_str().into()];
-        let text = sql::scope(&sql::clock(sql::HAS_VANTAGE, view.time), &scope, &mut args);
+        let text = sql::clock(sql::HAS_VANTAGE, view.time);
+        let text = sql::scope(&text, &scope, Unscoped::Summed, &mut args);
         Ok(reader.first(text, &args).await?.is_some())
     }
 
@@ -392,14 +416,7 @@ impl Store {
         view: &View,
         source: Vantage,
     ) -> Result<Vec<Row>, StoreError> {
-        let mut args = Cut::of_actors(view.window, source).args();
-        args.push(top_values());
-        let text = sql::TOP_ACTORS
-            .replace("{actor_cells}", sql::ACTOR_CELLS)
-            .replace("{kinds}", sql::ALL_KINDS);
-        let text = sql::seen_by(&text, source);
-        let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
-        reader.all(text, &args).await
+        actors(reader, sql::TOP_ACTORS, sql::ALL_KINDS, view, &view.scope, source).await
     }
 
     async fn cells_by_series(
@@ -407,9 +424,11 @@ impl Store {
         reader: &mut Reader,
         view: &View,
     ) -> Result<Vec<Cell>, StoreError> {
-        let mut args = Cut::new(view.window, SLOT_MS).args();
+        let mut args = Tiers::new(view.window).args();
         let text = sql::TOTALS_BY_SERIES.replace("{cells}", sql::CELLS);
-        let text = sql::scope(&sql::clock(&text, view.time), &view.scope, &mut args);
+        let text = sql::sums_of(&text, sql::CLASS_HOURS, sql::CLASS_SUMS);
+        let text = sql::clock(&text, view.time);
+        let text = sql::scope(&text, &view.scope, Unscoped::Each, &mut args);
         let rows = reader.all(text, &args).await?;
         self.cells(reader, &rows, true).await
     }
@@ -506,7 +525,7 @@ impl Reader {
     }
 
     pub(super) async fn labels(&mut self, window: Window) -> Result<Labels, StoreError> {
-        let (from, to) = slots(window);
+        let (from, to) = stretches(window, HOUR);
         let mut lists: [Vec<String>; 3] = Default::default();
         for (list, name) in lists.iter_mut().zip(["service", "upstream", "environment"]) {
             let text = sql::LABELS.replace("{name}", name);
@@ -519,14 +538,38 @@ impl Reader {
     }
 }
 
-/// [`TOP_VALUES`] for a statement.
-fn top_values() -> Arg {
-    Arg::Int(i64::try_from(TOP_VALUES).unwrap_or(i64::MAX))
+/// Counts of a scope by class and rank.
+async fn totals(reader: &mut Reader, view: &View, scope: &Scope) -> Result<Vec<Row>, StoreError> {
+    let mut args = Tiers::new(view.window).args();
+    let text = sql::TOTALS.replace("{cells}", sql::CELLS);
+    let text = sql::sums_of(&text, sql::CLASS_HOURS, sql::CLASS_SUMS);
+    let text = sql::clock(&text, view.time);
+    let text = sql::scope(&text, scope, Unscoped::Summed, &mut args);
+    reader.all(text, &args).await
 }
 
-/// The whole slots that a window touches.
-fn slots(window: Window) -> (i64, i64) {
-    (window.from.floor_to(SLOT_MS).0, window.to.0)
+/// A question about some `kinds` of actors.
+async fn actors(
+    reader: &mut Reader,
+    question: &str,
+    kinds: &str,
+    view: &View,
+    scope: &Scope,
+    source: Vantage,
+) -> Result<Vec<Row>, StoreError> {
+    let mut args = Tiers::of_actors(view, scope, source).args();
+    args.push(Arg::Int(i64::try_from(TOP_VALUES).unwrap_or(i64::MAX)));
+    let text = question.replace("{actor_cells}", sql::ACTOR_CELLS).replace("{kinds}", kinds);
+    let text = sql::sums_of(&text, sql::ACTOR_HOURS, sql::ACTOR_SUMS);
+    let text = sql::clock(&sql::seen_by(&text, source), view.time);
+    let text = sql::scope(&text, scope, Unscoped::Each, &mut args);
+    reader.all(text, &args).await
+}
+
+/// The whole stretches of `width` minutes that a window touches, in minutes: (from, to).
+fn stretches(window: Window, width: i64) -> (i64, i64) {
+    let floor = |at: UnixMillis| at.floor_to(width * MINUTE_MS).0 / MINUTE_MS;
+    (floor(window.from), floor(UnixMillis(window.to.0.saturating_sub(1))).saturating_add(width))
 }
 
 fn rank(row: &Row, at: usize) -> Result<u32, StoreError> {

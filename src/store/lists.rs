@@ -1,6 +1,8 @@
 //! Events themselves: by id, and page by page.
 
+use super::batch::ACTORS;
 use super::reader::{Arg, Reader, in_slices, marks};
+use super::sql::Unscoped;
 use super::{Store, StoreError, rows, sql};
 use crate::domain::event::{AttemptError, Vantage};
 use crate::domain::stored::{
@@ -245,7 +247,7 @@ impl Reader {
         let only = if only.is_empty() { "1 = 1".to_owned() } else { only.join(" AND ") };
         let text = sql::seen_by(&sql::ATTEMPTS.replace("{only}", &only), source);
         let text = sql::clock(&text, view.time);
-        let text = sql::scope(&text, &view.scope, &mut args);
+        let text = sql::scope(&text, &view.scope, Unscoped::Each, &mut args);
         self.events(&text, &args).await
     }
 }
@@ -282,17 +284,19 @@ fn only_value(dimension: Dimension, value: &str, args: &mut Vec<Arg>) -> String 
         Dimension::Route => return series("route"),
         _ => {}
     }
-    let mut actor = |column: &str| {
+    let mut actor = |kind: usize| {
+        let column = ACTORS.get(kind).map_or("", |(_, column)| column);
         if value.is_empty() {
             return format!("e.{column} IS NULL");
         }
-        format!("e.{column} = (SELECT id FROM words WHERE word = {})", mark(value.into()))
+        let word = mark(value.into());
+        format!("e.{column} = (SELECT id FROM words WHERE kind = {kind} AND word = {word})")
     };
     match dimension {
-        Dimension::Key => return actor("key_id"),
-        Dimension::Address => return actor("address_id"),
-        Dimension::Account => return actor("account_id"),
-        Dimension::Instance => return actor("instance_id"),
+        Dimension::Key => return actor(0),
+        Dimension::Address => return actor(1),
+        Dimension::Account => return actor(2),
+        Dimension::Instance => return actor(3),
         _ => {}
     }
     match dimension {

@@ -217,6 +217,11 @@ async fn a_sample_holds_limited_attempts_and_the_rest_of_their_operations_first(
 #[test]
 fn marks_in_statements_are_all_known() {
     let mut args = Vec::new();
-    let text = sql::scope(&sql::clock(sql::CELLS, TimeBasis::Event), &Scope::default(), &mut args);
+    let text = sql::scope(
+        &sql::sums_of(&sql::clock(sql::CELLS, TimeBasis::Event), sql::CLASS_HOURS, sql::CLASS_SUMS),
+        &Scope::default(),
+        sql::Unscoped::Each,
+        &mut args,
+    );
     assert!(!text.contains('{'), "{text}");
 }

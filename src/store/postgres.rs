@@ -45,9 +45,12 @@ pub(super) struct PostgresStore {
 #[derive(Debug)]
 struct Statements {
     events: Arc<str>,
+    spans: Arc<str>,
     minutes: Arc<str>,
     classes: Arc<str>,
+    class_hours: Arc<str>,
     actors: Arc<str>,
+    actor_hours: Arc<str>,
 }
 
 impl Statements {
@@ -81,9 +84,12 @@ impl Statements {
                 sql::EVENT_INSERT.join(", "),
                 arrays.join(", ")
             )),
+            spans: sums(sql::SPANS),
             minutes: sums(sql::MINUTES),
             classes: sums(sql::CLASS_SUMS),
+            class_hours: sums(sql::CLASS_HOURS),
             actors: sums(sql::ACTOR_SUMS),
+            actor_hours: sums(sql::ACTOR_HOURS),
         }
     }
 }
@@ -117,9 +123,10 @@ const FIND_SERIES: &str = "SELECT s.id, s.service, s.upstream, s.environment, s.
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
 AS u (service, upstream, environment, route) \
 JOIN series s USING (service, upstream, environment, route)";
-const ADD_WORDS: &str =
-    "INSERT INTO words (word) SELECT * FROM unnest($1::text[]) ON CONFLICT DO NOTHING";
-const FIND_WORDS: &str = "SELECT id, word FROM words WHERE word = ANY($1::text[])";
+const ADD_WORDS: &str = "INSERT INTO words (kind, word) SELECT * FROM unnest($1::bigint[], $2::text[]) \
+     ON CONFLICT DO NOTHING";
+const FIND_WORDS: &str = "SELECT w.id, w.kind, w.word \
+FROM unnest($1::bigint[], $2::text[]) AS u (kind, word) JOIN words w USING (kind, word)";
 
 impl PostgresStore {
     /// Connects and brings the schema up to date.
@@ -214,9 +221,12 @@ impl PostgresStore {
         }
         let sums =
             batch::add_up(new.iter().map(|at| (&drafts[*at], ids[*at], results[*at])), received_at);
+        add_rows(&mut transaction, &self.statements.spans, &sums.spans).await?;
         add_rows(&mut transaction, &self.statements.minutes, &sums.minutes).await?;
         add_rows(&mut transaction, &self.statements.classes, &sums.classes).await?;
+        add_rows(&mut transaction, &self.statements.class_hours, &sums.class_hours).await?;
         add_rows(&mut transaction, &self.statements.actors, &sums.actors).await?;
+        add_rows(&mut transaction, &self.statements.actor_hours, &sums.actor_hours).await?;
         for (service, counts) in &sums.senders {
             add_sender(&mut transaction, service, counts).await?;
         }
@@ -240,7 +250,7 @@ impl PostgresStore {
         let rows = || new.iter().map(|at| (&drafts[*at], ids[*at]));
         add(&mut values, rows().map(|(d, _)| &*d.event_id).collect::<Vec<&str>>())?;
         let numbers: [fn(&Draft, Ids) -> Option<i64>; 10] = [
-            |_, ids| Some(ids.series),
+            |_, ids| Some(ids.series.id),
             |_, ids| Some(ids.class),
             |draft, _| Some(i64::from(draft.attempt)),
             |draft, _| Some(i64::from(draft.count)),
@@ -302,11 +312,20 @@ impl PostgresStore {
             }
         }
         if !missing.words.is_empty() {
-            let words: Vec<String> = missing.words.keys().map(ToString::to_string).collect();
-            sqlx::query(ADD_WORDS).bind(&words).execute(&mut *connection).await?;
-            for row in sqlx::query(FIND_WORDS).bind(&words).fetch_all(&mut *connection).await? {
-                let word: String = row.try_get(1)?;
-                missing.words.insert(Arc::from(word), row.try_get(0)?);
+            let kinds: Vec<i64> = missing
+                .words
+                .keys()
+                .map(|(kind, _)| i64::try_from(*kind).unwrap_or(i64::MAX))
+                .collect();
+            let words: Vec<String> =
+                missing.words.keys().map(|(_, word)| word.to_string()).collect();
+            for text in [ADD_WORDS, FIND_WORDS] {
+                let rows = sqlx::query(text).bind(&kinds).bind(&words);
+                for row in rows.fetch_all(&mut *connection).await? {
+                    let kind = usize::try_from(row.try_get::<i64, _>(1)?).unwrap_or(usize::MAX);
+                    let word: String = row.try_get(2)?;
+                    missing.words.insert((kind, Arc::from(word)), row.try_get(0)?);
+                }
             }
         }
         name_classes(&mut connection, &mut missing.classes).await?;

@@ -1,8 +1,8 @@
 //! Do the sums agree with the events? Counts all events anew, in the database's own words and not
 //! by the code that wrote the sums, and compares.
 
-use super::batch::{ACTORS, SLOT_MS};
-use super::{Store, StoreError};
+use super::batch::{ACTORS, HOUR, SLOT};
+use super::{Store, StoreError, sql};
 use crate::domain::time::MINUTE_MS;
 
 /// What a recount found.
@@ -25,9 +25,10 @@ impl Recount {
     }
 }
 
-/// The first moment of the stretch of `width` milliseconds that holds `column`.
+/// The first minute of the stretch of `width` minutes that holds `column`.
 fn floor(column: &str, width: i64) -> String {
-    format!("{column} - (({column} % {width}) + {width}) % {width}")
+    let ms = width * MINUTE_MS;
+    format!("({column} - (({column} % {ms}) + {ms}) % {ms}) / {MINUTE_MS}")
 }
 
 /// Sums per minute, counted from the events.
@@ -51,44 +52,65 @@ fn minutes() -> String {
         sum(&format!("e.attempt > 1 AND {ended_well}")),
         sum("c.outcome IN ('exhausted', 'deadline-exceeded', 'dead-lettered')"),
     ];
-    format!(
-        "SELECT {}, {}, e.series_id, {} FROM events e CROSS JOIN classes c \
-         WHERE c.id = e.class_id AND c.vantage = 'client' GROUP BY 1, 2, 3",
-        floor("e.occurred_at", MINUTE_MS),
-        floor("e.received_at", MINUTE_MS),
-        measures.join(", ")
-    )
+    let by_series = |series: &str| {
+        format!(
+            "SELECT {}, {}, {series}, {}, {}, {} FROM events e CROSS JOIN classes c \
+             WHERE c.id = e.class_id AND c.vantage = 'client' GROUP BY 1, 2, 3, 4, 5",
+            floor("e.occurred_at", HOUR),
+            floor("e.received_at", HOUR),
+            floor("e.occurred_at", 1),
+            floor("e.received_at", 1),
+            measures.join(", ")
+        )
+    };
+    format!("{} UNION ALL {}", by_series("e.series_id"), by_series("CAST(0 AS BIGINT)"))
 }
 
-/// Sums by class, counted from the events.
-fn classes() -> String {
-    format!(
-        "SELECT {}, {}, series_id, class_id, \
-         CAST(CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END AS BIGINT), \
-         CAST(SUM(count) AS BIGINT), MAX(occurred_at) FROM events GROUP BY 1, 2, 3, 4, 5",
-        floor("occurred_at", SLOT_MS),
-        floor("received_at", SLOT_MS)
-    )
+/// Sums by class per `width` minutes, counted from the events.
+fn classes(width: i64) -> String {
+    let by_series = |series: &str| {
+        format!(
+            "SELECT {}, {}, {series}, class_id, \
+             CAST(CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END AS BIGINT), \
+             CAST(SUM(count) AS BIGINT), MAX(occurred_at - {} * {MINUTE_MS}) \
+             FROM events GROUP BY 1, 2, 3, 4, 5",
+            floor("occurred_at", width),
+            floor("received_at", width),
+            floor("occurred_at", width),
+        )
+    };
+    format!("{} UNION ALL {}", by_series("series_id"), by_series("CAST(0 AS BIGINT)"))
 }
 
-/// Sums by actor, counted from the events.
-fn actors() -> String {
+/// Sums by pair and actor per `width` minutes, counted from the events.
+fn actors(width: i64) -> String {
     let parts: Vec<String> = ACTORS
         .iter()
-        .map(|(kind, column)| {
+        .map(|(_, column)| {
             format!(
-                "SELECT {}, {}, e.series_id, CAST({kind} AS BIGINT), e.{column}, \
+                "SELECT {}, {}, p.id, e.{column}, \
                  CAST(SUM(e.count) AS BIGINT), CAST(SUM(e.count * c.limited) AS BIGINT), \
                  CAST(SUM(CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END) AS BIGINT) \
-                 FROM events e CROSS JOIN classes c \
-                 WHERE c.id = e.class_id AND c.vantage = 'client' AND e.{column} IS NOT NULL \
-                 GROUP BY 1, 2, 3, 4, 5",
-                floor("e.occurred_at", SLOT_MS),
-                floor("e.received_at", SLOT_MS)
+                 FROM events e CROSS JOIN classes c CROSS JOIN series s CROSS JOIN series p \
+                 WHERE c.id = e.class_id AND c.vantage = 'client' AND s.id = e.series_id \
+                 AND p.service = s.service AND p.upstream = s.upstream \
+                 AND p.environment = s.environment AND p.route = '' AND e.{column} IS NOT NULL \
+                 GROUP BY 1, 2, 3, 4",
+                floor("e.occurred_at", width),
+                floor("e.received_at", width)
             )
         })
         .collect();
     parts.join(" UNION ALL ")
+}
+
+/// The stretches of `width` minutes, counted from the events.
+fn spans(width: i64) -> String {
+    format!(
+        "SELECT DISTINCT CAST({width} AS BIGINT), {}, {} FROM events",
+        floor("occurred_at", width),
+        floor("received_at", width)
+    )
 }
 
 impl Store {
@@ -101,7 +123,7 @@ impl Store {
         for (number, text) in numbers.iter_mut().zip([
             "SELECT COUNT(*) FROM events",
             "SELECT CAST(COALESCE(SUM(count), 0) AS BIGINT) FROM events",
-            "SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM class_counts",
+            "SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM class_counts WHERE series_id = 0",
         ]) {
             if let Some(row) = reader.first(text, &[]).await? {
                 *number = row.int(0)?;
@@ -109,9 +131,12 @@ impl Store {
         }
         let mut differences = Vec::new();
         for (sums, recounted) in [
-            (super::sql::MINUTES, minutes()),
-            (super::sql::CLASS_SUMS, classes()),
-            (super::sql::ACTOR_SUMS, actors()),
+            (sql::SPANS, format!("{} UNION ALL {}", spans(SLOT), spans(HOUR))),
+            (sql::MINUTES, minutes()),
+            (sql::CLASS_SUMS, classes(SLOT)),
+            (sql::CLASS_HOURS, classes(HOUR)),
+            (sql::ACTOR_SUMS, actors(SLOT)),
+            (sql::ACTOR_HOURS, actors(HOUR)),
         ] {
             let kept = format!("SELECT {} FROM {}", sums.columns.join(", "), sums.table);
             // Each side adds its key-unique rows to the other: a row that is on both sides is

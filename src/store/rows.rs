@@ -128,6 +128,13 @@ pub(super) struct SeriesKey {
     pub(super) route: String,
 }
 
+impl SeriesKey {
+    /// The same without the route.
+    pub(super) fn pair(&self) -> Self {
+        Self { route: String::new(), ..self.clone() }
+    }
+}
+
 /// What became of an attempt: every word that counts depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Class {

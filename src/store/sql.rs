@@ -1,9 +1,10 @@
 //! Every statement, with what it is for. Texts are the same on both databases: `$1` stands for a
 //! value, and a few marks are filled from this file's own words:
 //!
-//! - `{scope}`: a condition on `series_id` ([`scope`]).
+//! - `{scope}`, `{sums}`: conditions on the series of events and of sums ([`scope`]).
 //! - `{vantage}`: who saw the attempts that are counted ([`seen_by`]).
-//! - `{at}`, `{slot}`, `{minute}`: the columns of the clock that the question goes by ([`clock`]).
+//! - `{hours}`, `{fine}`: the tables of sums per hour and per five minutes ([`sums_of`]).
+//! - `{at}`, `{start}`, `{minute}`: the columns of the clock that the question goes by ([`clock`]).
 //! - `{cells}`, `{actor_cells}`, `{kinds}`: other constants of this file.
 
 use super::reader::Arg;
@@ -30,18 +31,39 @@ pub(super) const BY_ID: &str = " ORDER BY e.occurred_at, e.attempt, e.event_id L
 pub(super) const IN_SLICES: &str = "e.id IN (SELECT x.id FROM slices v CROSS JOIN ids x \
 WHERE v.from_at < {to} AND v.to_at > {from} AND x.slice = v.id AND x.key IN ({keys}))";
 
-/// Counts of a window by series, class and rank: whole stretches (`$1` to `$2`) from the sums, the
-/// edges (`$3` to `$4`, `$5` to `$6`) from the events' own index. The scope stands in each part,
-/// where it keeps rows out before they are put together.
-pub(super) const CELLS: &str = "\
-SELECT series_id, class_id, rank, n, last_at FROM class_counts \
-WHERE {slot} >= $1 AND {slot} < $2 AND {scope} \
+/// The parts of a window in sums: rows `c` of `{hours}` from `$1` to `$2`, of `{fine}` from `$3` to
+/// `$4` and from `$5` to `$6`, each through the stretches that there are (`p`).
+macro_rules! from_sums {
+    ($columns:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM spans p CROSS JOIN {hours} c WHERE p.width = 60 AND p.{start} >= $1 \
+             AND p.{start} < $2 AND c.start = p.start AND c.received = p.received AND {sums} \
+             UNION ALL SELECT ",
+            $columns,
+            " FROM spans p CROSS JOIN {fine} c WHERE p.width = 5 AND p.{start} >= $3 \
+             AND p.{start} < $4 AND c.start = p.start AND c.received = p.received AND {sums} \
+             UNION ALL SELECT ",
+            $columns,
+            " FROM spans p CROSS JOIN {fine} c WHERE p.width = 5 AND p.{start} >= $5 \
+             AND p.{start} < $6 AND c.start = p.start AND c.received = p.received AND {sums}"
+        )
+    };
+}
+
+/// Counts of a window by series, class and rank: whole stretches from the sums, the edges (`$7` to
+/// `$8`, `$9` to `$10`) from the events' own index. The scope stands in each part, where it keeps
+/// rows out before they are put together.
+pub(super) const CELLS: &str = concat!(
+    from_sums!("c.series_id, c.class_id, c.rank, c.n, c.start * 60000 + c.last_ms AS last_at"),
+    " UNION ALL \
+SELECT series_id, class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
+count, occurred_at FROM events WHERE {at} >= $7 AND {at} < $8 AND {scope} \
 UNION ALL \
 SELECT series_id, class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
-count, occurred_at FROM events WHERE {at} >= $3 AND {at} < $4 AND {scope} \
-UNION ALL \
-SELECT series_id, class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
-count, occurred_at FROM events WHERE {at} >= $5 AND {at} < $6 AND {scope}";
+count, occurred_at FROM events WHERE {at} >= $9 AND {at} < $10 AND {scope}"
+);
 
 /// [`CELLS`] added up by class and rank, for totals.
 pub(super) const TOTALS: &str = "\
@@ -55,17 +77,20 @@ SELECT series_id, class_id, rank, CAST(SUM(n) AS BIGINT) AS n, MAX(last_at) AS l
 FROM ({cells}) cells GROUP BY series_id, class_id, rank) g \
 JOIN series s ON s.id = g.series_id";
 
-/// Counts of a window (`$1` to `$2`, whole minutes) in buckets of `$3` milliseconds. The double
-/// remainder rounds moments before 1970 downwards as well.
+/// Counts of a window (`$1` to `$2`, in minutes; the hours that hold them begin at `$4` and end
+/// before `$5`) in buckets of `$3` minutes. The double remainder rounds moments before 1970
+/// downwards as well.
 pub(super) const BUCKETS: &str = "\
-SELECT {minute} - (({minute} % $3) + $3) % $3 AS start, \
+SELECT c.{minute} - ((c.{minute} % $3) + $3) % $3 AS start, \
 CAST(SUM(attempts) AS BIGINT), CAST(SUM(answered) AS BIGINT), CAST(SUM(requests) AS BIGINT), \
 CAST(SUM(retries) AS BIGINT), CAST(SUM(status_429) AS BIGINT), CAST(SUM(limited) AS BIGINT), \
 CAST(SUM(limited_retries) AS BIGINT), CAST(SUM(succeeded) AS BIGINT), \
 CAST(SUM(server_errors) AS BIGINT), CAST(SUM(errors) AS BIGINT), \
 CAST(SUM(retried_operations) AS BIGINT), CAST(SUM(retry_successes) AS BIGINT), \
 CAST(SUM(gave_up) AS BIGINT) \
-FROM minute_counts WHERE {minute} >= $1 AND {minute} < $2 AND {scope} GROUP BY 1 ORDER BY 1";
+FROM spans p CROSS JOIN minute_counts c WHERE p.width = 60 AND p.{start} >= $4 AND p.{start} < $5 \
+AND c.hour = p.start AND c.received_hour = p.received AND {sums} \
+AND c.{minute} >= $1 AND c.{minute} < $2 GROUP BY 1 ORDER BY 1";
 
 /// Counts of a stretch (`$1` to `$2`) in buckets of `$3` milliseconds, by class and rank, from the
 /// events' index: the edges of a window, and all of it for what only a gateway or an origin saw,
@@ -75,23 +100,23 @@ SELECT class_id, CAST(CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 
 CAST(SUM(count) AS BIGINT), {at} - (({at} % $3) + $3) % $3 FROM events \
 WHERE {at} >= $1 AND {at} < $2 AND {scope} GROUP BY 1, 2, 4";
 
-/// The parts of a window by series and actor, as in [`CELLS`]; an event of the edges gives a row for
+/// The parts of a window by pair and actor, as in [`CELLS`]; an event of the edges gives a row for
 /// each of its actors.
-pub(super) const ACTOR_CELLS: &str = "\
-SELECT series_id, kind, word_id, attempts, limited, retries FROM actor_counts \
-WHERE {slot} >= $1 AND {slot} < $2 AND {scope} \
-UNION ALL \
-SELECT e.series_id, k.kind, CASE k.kind WHEN 0 THEN e.key_id WHEN 1 THEN e.address_id \
+pub(super) const ACTOR_CELLS: &str = concat!(
+    from_sums!("c.series_id, c.word_id, c.attempts, c.limited, c.retries"),
+    " UNION ALL \
+SELECT e.series_id, CASE k.kind WHEN 0 THEN e.key_id WHEN 1 THEN e.address_id \
 WHEN 2 THEN e.account_id ELSE e.instance_id END, e.count, e.count * c.limited, \
 CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END \
 FROM events e CROSS JOIN classes c CROSS JOIN {kinds} k \
-WHERE c.id = e.class_id AND c.vantage = '{vantage}' AND e.{at} >= $3 AND e.{at} < $4 AND {scope} \
+WHERE c.id = e.class_id AND c.vantage = '{vantage}' AND e.{at} >= $7 AND e.{at} < $8 AND {scope} \
 UNION ALL \
-SELECT e.series_id, k.kind, CASE k.kind WHEN 0 THEN e.key_id WHEN 1 THEN e.address_id \
+SELECT e.series_id, CASE k.kind WHEN 0 THEN e.key_id WHEN 1 THEN e.address_id \
 WHEN 2 THEN e.account_id ELSE e.instance_id END, e.count, e.count * c.limited, \
 CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END \
 FROM events e CROSS JOIN classes c CROSS JOIN {kinds} k \
-WHERE c.id = e.class_id AND c.vantage = '{vantage}' AND e.{at} >= $5 AND e.{at} < $6 AND {scope}";
+WHERE c.id = e.class_id AND c.vantage = '{vantage}' AND e.{at} >= $9 AND e.{at} < $10 AND {scope}"
+);
 
 /// The kinds of actors: key, address, account, instance.
 pub(super) const ALL_KINDS: &str = "(SELECT 0 AS kind UNION ALL SELECT 1 UNION ALL SELECT 2 \
@@ -99,32 +124,37 @@ UNION ALL SELECT 3)";
 /// Keys alone.
 pub(super) const ONLY_KEYS: &str = "(SELECT 0 AS kind)";
 
-/// The `$7` values of each kind of actor with the most limited attempts.
+/// The `$11` values of each kind of actor with the most limited attempts.
 pub(super) const TOP_ACTORS: &str = "\
-SELECT r.kind, w.word, r.attempts, r.limited, r.retries, r.word_id FROM (\
-SELECT g.*, ROW_NUMBER() OVER (PARTITION BY g.kind \
+SELECT r.kind, r.word, r.attempts, r.limited, r.retries, r.word_id FROM (\
+SELECT w.kind, w.word, g.*, ROW_NUMBER() OVER (PARTITION BY w.kind \
 ORDER BY g.limited DESC, g.attempts DESC, g.word_id) AS place FROM (\
-SELECT CAST(kind AS BIGINT) AS kind, word_id, CAST(SUM(attempts) AS BIGINT) AS attempts, \
+SELECT word_id, CAST(SUM(attempts) AS BIGINT) AS attempts, \
 CAST(SUM(limited) AS BIGINT) AS limited, CAST(SUM(retries) AS BIGINT) AS retries \
-FROM ({actor_cells}) cells WHERE word_id IS NOT NULL GROUP BY kind, word_id) g) r \
-JOIN words w ON w.id = r.word_id WHERE r.place <= $7 ORDER BY r.kind, r.place";
+FROM ({actor_cells}) cells WHERE word_id IS NOT NULL GROUP BY word_id) g \
+JOIN words w ON w.id = g.word_id) r WHERE r.place <= $11 ORDER BY r.kind, r.place";
 
 /// Use of the keys `{words}` by each service.
 pub(super) const KEY_SERVICES: &str = "\
 SELECT w.word, s.service, CAST(SUM(u.attempts) AS BIGINT), CAST(SUM(u.limited) AS BIGINT) \
 FROM ({actor_cells}) u JOIN series s ON s.id = u.series_id JOIN words w ON w.id = u.word_id \
-WHERE u.kind = 0 AND u.word_id IN ({words}) GROUP BY w.word, s.service \
-ORDER BY 4 DESC, 3 DESC, 1, 2 LIMIT $7";
+WHERE u.word_id IN ({words}) GROUP BY w.word, s.service \
+ORDER BY 4 DESC, 3 DESC, 1, 2 LIMIT $11";
 
-/// Names of services that occur in a stretch of whole slots (`$1` to `$2`); `{name}` is the column.
+/// Names of services that occur in a stretch of whole hours (`$1` to `$2`, in minutes); `{name}` is
+/// the column.
 pub(super) const LABELS: &str = "\
-SELECT DISTINCT {name} FROM series WHERE id IN (\
-SELECT series_id FROM class_counts WHERE slot >= $1 AND slot < $2) ORDER BY 1 LIMIT 1000";
+SELECT DISTINCT s.{name} FROM series s WHERE EXISTS (\
+SELECT 1 FROM spans p CROSS JOIN class_hours c WHERE p.width = 60 AND p.start >= $1 \
+AND p.start < $2 AND c.start = p.start AND c.received = p.received AND c.series_id = s.id) \
+ORDER BY 1 LIMIT 1000";
 
-/// Whether an event of a vantage is counted in a stretch of whole slots (`$1` to `$2`).
+/// Whether an event of a vantage (`$3`) is counted in a stretch of five minutes (`$1` to `$2`, in
+/// minutes).
 pub(super) const HAS_VANTAGE: &str = "\
-SELECT 1 FROM class_counts WHERE {slot} >= $1 AND {slot} < $2 \
-AND class_id IN (SELECT id FROM classes WHERE vantage = $3) AND {scope} LIMIT 1";
+SELECT 1 FROM spans p CROSS JOIN class_counts c WHERE p.width = 5 AND p.{start} >= $1 \
+AND p.{start} < $2 AND c.start = p.start AND c.received = p.received AND {sums} \
+AND c.class_id IN (SELECT id FROM classes WHERE vantage = $3) LIMIT 1";
 
 /// Whether an event of another vantage than the client's was ever stored.
 pub(super) const HAS_OBSERVATIONS: &str =
@@ -237,13 +267,19 @@ pub(super) struct Sums {
     pub(super) keys: usize,
 }
 
+/// The stretches that there are sums of.
+pub(super) const SPANS: Sums =
+    Sums { table: "spans", columns: &["width", "start", "received"], keys: 3 };
+
 /// Sums per minute and series.
 pub(super) const MINUTES: Sums = Sums {
     table: "minute_counts",
     columns: &[
+        "hour",
+        "received_hour",
+        "series_id",
         "minute",
         "received_minute",
-        "series_id",
         "attempts",
         "answered",
         "requests",
@@ -258,31 +294,28 @@ pub(super) const MINUTES: Sums = Sums {
         "retry_successes",
         "gave_up",
     ],
-    keys: 3,
+    keys: 5,
 };
 
-/// Sums per slot, series, class and rank.
+/// Sums per five minutes, series, class and rank.
 pub(super) const CLASS_SUMS: Sums = Sums {
     table: "class_counts",
-    columns: &["slot", "received_slot", "series_id", "class_id", "rank", "n", "last_at"],
+    columns: &["start", "received", "series_id", "class_id", "rank", "n", "last_ms"],
     keys: 5,
 };
 
-/// Sums per slot, series and actor.
+/// The same per hour.
+pub(super) const CLASS_HOURS: Sums = Sums { table: "class_hours", ..CLASS_SUMS };
+
+/// Sums per five minutes, pair and actor.
 pub(super) const ACTOR_SUMS: Sums = Sums {
     table: "actor_counts",
-    columns: &[
-        "slot",
-        "received_slot",
-        "series_id",
-        "kind",
-        "word_id",
-        "attempts",
-        "limited",
-        "retries",
-    ],
-    keys: 5,
+    columns: &["start", "received", "series_id", "word_id", "attempts", "limited", "retries"],
+    keys: 4,
 };
+
+/// The same per hour.
+pub(super) const ACTOR_HOURS: Sums = Sums { table: "actor_hours", ..ACTOR_SUMS };
 
 impl Sums {
     /// `INSERT INTO t (columns) `, the head of the statement.
@@ -297,14 +330,17 @@ impl Sums {
         let set: Vec<String> = measures
             .iter()
             .map(|column| match *column {
-                "last_at" => format!(
-                    "last_at = CASE WHEN excluded.last_at > {table}.last_at \
-                     THEN excluded.last_at ELSE {table}.last_at END"
+                "last_ms" => format!(
+                    "last_ms = CASE WHEN excluded.last_ms > {table}.last_ms \
+                     THEN excluded.last_ms ELSE {table}.last_ms END"
                 ),
                 _ => format!("{column} = {table}.{column} + excluded.{column}"),
             })
             .collect();
-        format!(" ON CONFLICT ({}) DO UPDATE SET {}", keys.join(", "), set.join(", "))
+        match set.as_slice() {
+            [] => " ON CONFLICT DO NOTHING".to_owned(),
+            set => format!(" ON CONFLICT ({}) DO UPDATE SET {}", keys.join(", "), set.join(", ")),
+        }
     }
 }
 
@@ -358,11 +394,11 @@ pub(super) const CLASS_INSERT: [&str; 11] = [
 
 /// Fills the marks of the clock: the columns that a question by `time` reads.
 pub(super) fn clock(sql: &str, time: TimeBasis) -> String {
-    let (at, slot, minute) = match time {
-        TimeBasis::Event => ("occurred_at", "slot", "minute"),
-        TimeBasis::Received => ("received_at", "received_slot", "received_minute"),
+    let (at, start, minute) = match time {
+        TimeBasis::Event => ("occurred_at", "start", "minute"),
+        TimeBasis::Received => ("received_at", "received", "received_minute"),
     };
-    sql.replace("{at}", at).replace("{slot}", slot).replace("{minute}", minute)
+    sql.replace("{at}", at).replace("{start}", start).replace("{minute}", minute)
 }
 
 /// Fills `{vantage}`: whose view of the attempts is counted.
@@ -370,8 +406,23 @@ pub(super) fn seen_by(sql: &str, source: Vantage) -> String {
     sql.replace("{vantage}", source.as_str())
 }
 
-/// Fills `{scope}` with the series that a scope names, and puts its values behind `args`.
-pub(super) fn scope(sql: &str, scope: &Scope, args: &mut Vec<Arg>) -> String {
+/// Fills `{hours}` and `{fine}`.
+pub(super) fn sums_of(sql: &str, hours: Sums, fine: Sums) -> String {
+    sql.replace("{hours}", hours.table).replace("{fine}", fine.table)
+}
+
+/// Which rows of sums stand for a question without a scope.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unscoped {
+    /// The one for all series.
+    Summed,
+    /// Those of each series.
+    Each,
+}
+
+/// Fills `{scope}`, for events, and `{sums}`, for sums `c`, with the series that a scope names, and
+/// puts its values behind `args`.
+pub(super) fn scope(sql: &str, scope: &Scope, unscoped: Unscoped, args: &mut Vec<Arg>) -> String {
     let parts = [
         ("service", &scope.service),
         ("upstream", &scope.upstream),
@@ -386,9 +437,12 @@ pub(super) fn scope(sql: &str, scope: &Scope, args: &mut Vec<Arg>) -> String {
         }
     }
     if conditions.is_empty() {
-        return sql.replace("{scope}", "1 = 1");
+        let sums = match unscoped {
+            Unscoped::Summed => "c.series_id = 0",
+            Unscoped::Each => "c.series_id > 0",
+        };
+        return sql.replace("{scope}", "1 = 1").replace("{sums}", sums);
     }
-    let condition =
-        format!("series_id IN (SELECT id FROM series WHERE {})", conditions.join(" AND "));
-    sql.replace("{scope}", &condition)
+    let series = format!("series_id IN (SELECT id FROM series WHERE {})", conditions.join(" AND "));
+    sql.replace("{scope}", &series).replace("{sums}", &format!("c.{series}"))
 }

@@ -24,9 +24,6 @@ pub(super) struct Writer {
     /// Changes when another process wrote to the file (sqlite.org/pragma.html#pragma_data_version).
     version: i64,
     events: String,
-    minutes: String,
-    classes: String,
-    actors: String,
 }
 
 impl Writer {
@@ -44,9 +41,6 @@ impl Writer {
         )?;
         let slices = Slices::read(&connection)?;
         let version = data_version(&connection)?;
-        let sums = |sums: sql::Sums| {
-            format!("{}VALUES ({}){}", sums.head(), marks(sums.columns.len()), sums.tail())
-        };
         Ok(Self {
             connection,
             dictionary: Dictionary::default(),
@@ -57,9 +51,6 @@ impl Writer {
                 sql::EVENT_INSERT.join(", "),
                 marks(sql::EVENT_INSERT.len())
             ),
-            minutes: sums(sql::MINUTES),
-            classes: sums(sql::CLASS_SUMS),
-            actors: sums(sql::ACTOR_SUMS),
         })
     }
 
@@ -100,9 +91,12 @@ impl Writer {
         add_events(&transaction, &self.events, &self.slices, rows, received_at)?;
         let mut slices = self.slices.clone();
         slices.grow(&transaction, new.iter().map(|(draft, _)| draft.occurred_at).collect())?;
-        add_rows(&transaction, &self.minutes, &sums.minutes)?;
-        add_rows(&transaction, &self.classes, &sums.classes)?;
-        add_rows(&transaction, &self.actors, &sums.actors)?;
+        add_rows(&transaction, sql::SPANS, &sums.spans)?;
+        add_rows(&transaction, sql::MINUTES, &sums.minutes)?;
+        add_rows(&transaction, sql::CLASS_SUMS, &sums.classes)?;
+        add_rows(&transaction, sql::CLASS_HOURS, &sums.class_hours)?;
+        add_rows(&transaction, sql::ACTOR_SUMS, &sums.actors)?;
+        add_rows(&transaction, sql::ACTOR_HOURS, &sums.actor_hours)?;
         for (service, counts) in &sums.senders {
             add_sender(&transaction, service, counts)?;
         }
@@ -209,11 +203,12 @@ fn name_all(transaction: &Transaction<'_>, missing: &mut Missing) -> Result<(), 
             &names,
         )?;
     }
-    for (word, id) in &mut missing.words {
+    for ((kind, word), id) in &mut missing.words {
+        let kind = i64::try_from(*kind).unwrap_or(i64::MAX);
         *id = number(
-            "SELECT id FROM words WHERE word = ?",
-            "INSERT INTO words (word) VALUES (?) RETURNING id",
-            &[Value::Text(word.to_string())],
+            "SELECT id FROM words WHERE kind = ? AND word = ?",
+            "INSERT INTO words (kind, word) VALUES (?, ?) RETURNING id",
+            &[Value::Integer(kind), Value::Text(word.to_string())],
         )?;
     }
     let columns = sql::CLASS_INSERT;
@@ -259,7 +254,7 @@ fn add_events<'a>(
             ids::pack(&draft.event_id),
             draft.occurred_at,
             received_at.0,
-            names.series,
+            names.series.id,
             names.class,
             draft.attempt,
             draft.count,
@@ -288,10 +283,11 @@ fn add_events<'a>(
 
 fn add_rows<const N: usize>(
     transaction: &Transaction<'_>,
-    text: &str,
+    sums: sql::Sums,
     rows: &[[i64; N]],
 ) -> Result<(), StoreError> {
-    let mut add = transaction.prepare_cached(text)?;
+    let text = format!("{}VALUES ({}){}", sums.head(), marks(N), sums.tail());
+    let mut add = transaction.prepare_cached(&text)?;
     for row in rows {
         for (at, number) in row.iter().enumerate() {
             add.raw_bind_parameter(at + 1, number)?;
