@@ -70,7 +70,9 @@ impl Shutdown {
         })
     }
 
-    /// Turns SIGTERM and SIGINT into requests to stop: the first softly, the second by force.
+    /// Turns SIGTERM and SIGINT into requests to stop: the first softly, the second by force. Does
+    /// away with SIGXFSZ, so that a limit on the size of files is an error of the write that meets
+    /// it, like a full disk, and not the end of the program.
     ///
     /// # Errors
     /// Where the system lets no handler be set.
@@ -78,6 +80,8 @@ impl Shutdown {
         use tokio::signal::unix::{SignalKind, signal};
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        // The handler stays for as long as the program runs; nobody has to listen.
+        drop(signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?);
         let shutdown = self.clone();
         tokio::spawn(async move {
             loop {

@@ -12,7 +12,7 @@
 //! Who gets how much of the queue is decided by [`super::fair`].
 
 use super::fair::{self, Place, Refusal, Room, Rule, Sender, Source};
-use super::writer::{self, Job, Speed};
+use super::writer::{self, Job, Speed, Trouble};
 use crate::clock::Clock;
 use crate::domain::event::Event;
 use crate::domain::stored::Inserted;
@@ -79,6 +79,7 @@ struct Inner {
     room: Room,
     jobs: mpsc::UnboundedSender<Job>,
     speed: Arc<Speed>,
+    trouble: Arc<Trouble>,
     /// Batches that were taken and not answered yet; closed to stop.
     batches: TaskTracker,
     /// Ends the writer once nothing waits.
@@ -114,6 +115,7 @@ impl Intake {
             room: Room::new(usize::try_from(settings.queue_events).unwrap_or(usize::MAX)),
             jobs,
             speed: Arc::default(),
+            trouble: Arc::default(),
             batches: TaskTracker::new(),
             end: CancellationToken::new(),
             ended: CancellationToken::new(),
@@ -125,6 +127,7 @@ impl Intake {
             settings.commit_events,
             waiting,
             Arc::clone(&inner.speed),
+            Arc::clone(&inner.trouble),
             inner.end.clone(),
         );
         tokio::spawn(async move {
@@ -196,6 +199,12 @@ impl Intake {
     /// Whether there is no room for even one event, whoever sends it.
     pub fn is_full(&self) -> bool {
         self.inner.room.is_full()
+    }
+
+    /// Why the last transaction failed, unless one succeeded since or it is more than a minute
+    /// ago: then only another try can tell.
+    pub fn trouble(&self) -> Option<Arc<StoreError>> {
+        self.inner.trouble.get()
     }
 
     /// Refuses new batches, waits until those that were taken are stored, then ends the writer.

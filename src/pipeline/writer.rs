@@ -71,6 +71,31 @@ fn number(events: usize) -> f64 {
     events as f64
 }
 
+/// Why the last transaction failed, until one succeeds or it is long ago.
+#[derive(Debug, Default)]
+pub(super) struct Trouble(Mutex<Option<(Instant, Arc<StoreError>)>>);
+
+/// After this long without another try nobody knows whether it would fail again.
+const TROUBLE_LASTS: Duration = Duration::from_mins(1);
+
+impl Trouble {
+    /// Keeps an error that lies in the database; one that lies in the rows is none.
+    fn record(&self, result: Result<(), Arc<StoreError>>) {
+        let of_database = |error: &Arc<StoreError>| {
+            error.is_passing() || matches!(**error, StoreError::Damaged(_))
+        };
+        let failed = result.err().filter(of_database).map(|error| (Instant::now(), error));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = failed;
+    }
+
+    /// The error, where there is one.
+    pub(super) fn get(&self) -> Option<Arc<StoreError>> {
+        let failed = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (at, error) = failed.as_ref()?;
+        (at.elapsed() < TROUBLE_LASTS).then(|| Arc::clone(error))
+    }
+}
+
 /// Writes until `end` is cancelled and nothing waits any more.
 pub(super) async fn run(
     store: Store,
@@ -78,6 +103,7 @@ pub(super) async fn run(
     commit_events: usize,
     mut waiting: mpsc::UnboundedReceiver<Job>,
     speed: Arc<Speed>,
+    trouble: Arc<Trouble>,
     end: CancellationToken,
 ) {
     loop {
@@ -95,14 +121,19 @@ pub(super) async fn run(
             jobs.push(job);
         }
         let begun = Instant::now();
-        write(&store, &*clock, jobs).await;
+        trouble.record(write(&store, &*clock, jobs).await);
         speed.record(events, begun.elapsed());
     }
 }
 
 /// Commits the jobs together. Where the database refuses that for a reason that lies in the rows,
-/// each is committed alone, so that a bad one costs only itself.
-async fn write(store: &Store, clock: &dyn Clock, mut jobs: Vec<Job>) {
+/// each is committed alone, so that a bad one costs only itself. The last error, where there was
+/// one.
+async fn write(
+    store: &Store,
+    clock: &dyn Clock,
+    mut jobs: Vec<Job>,
+) -> Result<(), Arc<StoreError>> {
     let received_at = clock.now();
     let mut drafts = Vec::with_capacity(jobs.iter().map(|job| job.drafts.len()).sum());
     let mut sizes = Vec::with_capacity(jobs.len());
@@ -117,6 +148,7 @@ async fn write(store: &Store, clock: &dyn Clock, mut jobs: Vec<Job>) {
             for (job, size) in jobs.into_iter().zip(sizes) {
                 answer(job, Ok(results.by_ref().take(size).collect()));
             }
+            Ok(())
         }
         Err(error) if jobs.len() == 1 || error.is_passing() => {
             tracing::error!(events = drafts.len(), error = %chain(&error), "nothing was stored");
@@ -124,6 +156,7 @@ async fn write(store: &Store, clock: &dyn Clock, mut jobs: Vec<Job>) {
             for job in jobs {
                 answer(job, Err(Arc::clone(&error)));
             }
+            Err(error)
         }
         Err(error) => {
             tracing::warn!(
@@ -131,16 +164,19 @@ async fn write(store: &Store, clock: &dyn Clock, mut jobs: Vec<Job>) {
                 error = %chain(&error),
                 "a group of batches was refused; storing each alone"
             );
-            let mut begin = 0;
+            let (mut begin, mut outcome) = (0, Ok(()));
             for (job, size) in jobs.into_iter().zip(sizes) {
                 let part = drafts.get(begin..begin + size).unwrap_or_default().to_vec();
                 begin += size;
-                let result = store.insert_drafts(Arc::new(part), received_at).await;
+                let result =
+                    store.insert_drafts(Arc::new(part), received_at).await.map_err(Arc::new);
                 if let Err(error) = &result {
                     tracing::error!(events = size, error = %chain(error), "nothing was stored");
+                    outcome = Err(Arc::clone(error));
                 }
-                answer(job, result.map_err(Arc::new));
+                answer(job, result);
             }
+            outcome
         }
     }
 }

@@ -28,7 +28,7 @@ const READERS: u32 = 8;
 /// How many connections of one replica write.
 const WRITERS: u32 = 4;
 /// How long a caller waits for a free connection.
-const CONNECTION_WAIT: Duration = Duration::from_secs(10);
+const CONNECTION_WAIT: Duration = Duration::from_secs(3);
 /// How often a batch is tried again that the database broke off to free another one.
 const ATTEMPTS: usize = 4;
 

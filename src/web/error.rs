@@ -15,7 +15,9 @@ use std::time::Duration;
 const LOGGED: &str = "It has been logged. Trying again may help.";
 
 /// After this long the pool has tried to connect again.
-const STORE_WAIT: Duration = Duration::from_secs(5);
+pub(crate) const STORE_WAIT: Duration = Duration::from_secs(5);
+/// Somebody has to make room; asking much sooner changes nothing.
+const ROOM_WAIT: Duration = Duration::from_secs(30);
 
 spelled_enum! {
     /// What went wrong, in one stable word: the `code` of a problem+json answer.
@@ -56,6 +58,10 @@ spelled_enum! {
         OverFairShare => "over-fair-share",
         /// The database can't be reached.
         StoreUnavailable => "store-unavailable",
+        /// There is no room left for the database.
+        StoreFull => "store-full",
+        /// The database is damaged.
+        StoreDamaged => "store-damaged",
         /// The service is about to stop.
         Stopping => "stopping",
         /// The answer took too long.
@@ -83,10 +89,14 @@ impl Code {
             Self::UnknownHost => StatusCode::MISDIRECTED_REQUEST,
             Self::OverFairShare => StatusCode::TOO_MANY_REQUESTS,
             Self::NothingStorable => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-            Self::QueueFull | Self::StoreUnavailable | Self::Stopping | Self::TimedOut => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
+            Self::Internal | Self::StoreDamaged => StatusCode::INTERNAL_SERVER_ERROR,
+            // Not 507 where there is no room: what was answered so must not be sent again by a
+            // program (RFC 4918 section 11.5), and senders are to do just that.
+            Self::QueueFull
+            | Self::StoreUnavailable
+            | Self::StoreFull
+            | Self::Stopping
+            | Self::TimedOut => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -111,6 +121,8 @@ impl Code {
             Self::QueueFull => "Too much is waiting to be written",
             Self::OverFairShare => "Too much from this sender is waiting to be written",
             Self::StoreUnavailable => "The database can't be reached",
+            Self::StoreFull => "There is no room left for the database",
+            Self::StoreDamaged => "The database is damaged",
             Self::Stopping => "The service is about to stop",
             Self::TimedOut => "The answer took too long",
         }
@@ -249,6 +261,15 @@ impl Failure {
         match error {
             StoreError::TimedOut(_) => {
                 Self::new(Code::TimedOut, "Ask for a shorter window or a narrower scope.")
+            }
+            StoreError::Full(_) => {
+                let detail = "Nothing was stored. Send it again after the wait; what is stored can \
+                              still be read.";
+                Self::new(Code::StoreFull, detail).retry_after(ROOM_WAIT)
+            }
+            StoreError::Damaged(_) => {
+                let detail = "It has to be restored from a copy; the log says what was found.";
+                Self::new(Code::StoreDamaged, detail)
             }
             _ if error.is_passing() => {
                 let detail = "Try again after the wait; what is sent twice is stored once.";

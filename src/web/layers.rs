@@ -1,7 +1,7 @@
 //! What every request passes through, and in which order.
 
 use super::doors;
-use super::error::{Code, Failure, wants_page};
+use super::error::{Code, Failure, STORE_WAIT, wants_page};
 use super::state::AppState;
 use crate::domain::redact;
 use axum::Router;
@@ -41,7 +41,9 @@ async fn time_limit(State(state): State<AppState>, request: Request, next: Next)
     let limit = state.config.server.request_timeout;
     tokio::time::timeout(limit, next.run(request)).await.unwrap_or_else(|_| {
         tracing::warn!("a request took longer than its limit");
-        Failure::new(Code::TimedOut, "Ask for less at once, or try again later.").into_response()
+        Failure::new(Code::TimedOut, "Ask for less at once, or try again later.")
+            .retry_after(STORE_WAIT)
+            .into_response()
     })
 }
 

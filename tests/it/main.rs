@@ -7,6 +7,7 @@ mod cli;
 mod cli_classify;
 mod demo;
 mod doors;
+mod faults;
 mod gateways;
 mod intake;
 mod layering;

@@ -20,8 +20,8 @@ pub(crate) async fn alive() -> Response {
     ([(header::CACHE_CONTROL, "no-store")], "ok\n").into_response()
 }
 
-/// `GET /readyz`: the store answers, its schema is the one this version needs, and the queue for
-/// writing has room.
+/// `GET /readyz`: the store answers, its schema is the one this version needs, the last writing
+/// did not fail, and the queue for writing has room.
 #[utoipa::path(get, path = "/readyz", tag = "health",
     responses((status = 200, description = "Ready for events and questions", body = String, content_type = "text/plain"), Problems))]
 pub(crate) async fn ready(
@@ -42,6 +42,10 @@ pub(crate) async fn ready(
             tracing::warn!("not ready: the store does not answer");
             return Err(not_ready());
         }
+    }
+    if let Some(error) = intake.trouble() {
+        tracing::warn!(error = &*error as &dyn std::error::Error, "not ready: writing failed");
+        return Err(Failure::of_store(&error));
     }
     if intake.is_full() {
         return Err(Failure::new(Code::QueueFull, "The queue for writing is full.")

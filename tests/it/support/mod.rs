@@ -1,7 +1,9 @@
 //! Helpers of all subjects: the program in memory, the program as a process, and databases.
 
 pub(crate) mod app;
+pub(crate) mod http;
 pub(crate) mod postgres;
+pub(crate) mod postgres_server;
 pub(crate) mod process;
 pub(crate) mod secrets;
 

@@ -3,13 +3,14 @@
 use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 /// A running `retrylens`. It is killed when dropped.
 pub(crate) struct Process {
     child: Child,
+    log: PathBuf,
     pub(crate) address: SocketAddr,
     pub(crate) greeting: String,
 }
@@ -29,14 +30,24 @@ pub(crate) fn run(folder: &Path, arguments: &[&str]) -> Output {
 impl Process {
     /// Serves from `folder` on a free port.
     pub(crate) fn serve(folder: &Path, arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let log =
-            std::fs::File::options().create(true).append(true).open(folder.join("log")).unwrap();
+        Self::try_serve(folder, arguments, environment)
+            .unwrap_or_else(|said| panic!("it did not say where it listens: {said}"))
+    }
+
+    /// As [`Self::serve`]; where it doesn't start, what it said and logged.
+    pub(crate) fn try_serve(
+        folder: &Path,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Result<Self, String> {
+        let log = folder.join("log");
+        let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
         let mut child = command(folder)
             .env("RETRYLENS_LISTEN", "127.0.0.1:0")
             .args(arguments)
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())
-            .stderr(log)
+            .stderr(file)
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -53,11 +64,17 @@ impl Process {
                 break;
             }
         }
-        let address = address.unwrap_or_else(|| {
-            let log = std::fs::read_to_string(folder.join("log")).unwrap_or_default();
-            panic!("it did not say where it listens: {greeting}{log}")
-        });
-        Self { child, address, greeting }
+        let Some(address) = address else {
+            child.kill().ok();
+            child.wait().unwrap();
+            return Err(greeting + &std::fs::read_to_string(&log).unwrap_or_default());
+        };
+        Ok(Self { child, log, address, greeting })
+    }
+
+    /// The number of the process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     /// Sends SIGTERM, or another signal by its name.
@@ -98,7 +115,14 @@ impl Process {
 }
 
 impl Drop for Process {
+    #[expect(clippy::print_stderr, reason = "what it logged explains a test that failed")]
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(&self.log).unwrap_or_default();
+            let newest = log.lines().count().saturating_sub(40);
+            let newest: Vec<&str> = log.lines().skip(newest).collect();
+            eprintln!("{}", newest.join("\n"));
+        }
         self.child.kill().ok();
         self.child.wait().ok();
     }

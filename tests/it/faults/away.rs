@@ -1,0 +1,183 @@
+//! The database goes away and comes back while the service runs on.
+
+use super::dice;
+use super::ledger::Ledger;
+use crate::support::Process;
+use crate::support::http::Client;
+use crate::support::postgres_server::Server;
+use rand::RngExt as _;
+use sqlx::{Connection as _, SqliteConnection};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// How a database goes away.
+#[derive(Debug, Clone, Copy)]
+enum Absence {
+    /// Shut down.
+    Stopped,
+    /// `kill -9` of its first process.
+    Killed,
+    /// All of its processes stand still: connections stay, answers don't come.
+    Frozen,
+}
+
+/// Has the database away for `length` under load, then sees all of it stored.
+fn away_and_back(absence: Absence, length: Duration) {
+    let Some(mut server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let mut process = Process::serve(folder.path(), &[], &[("RETRYLENS_DATABASE_URL", &url)]);
+    let (ledger, is_over) = (Ledger::default(), AtomicBool::new(false));
+    let mut client = Client::new(process.address);
+    std::thread::scope(|scope| {
+        scope.spawn(|| ledger.load(process.address, 3, 7, &is_over));
+        std::thread::sleep(Duration::from_millis(700));
+        assert!(ledger.acknowledged() > 0, "{absence:?}: nothing was stored before");
+        match absence {
+            Absence::Stopped => server.stop(),
+            Absence::Killed => server.kill(),
+            Absence::Frozen => server.freeze(true),
+        }
+        let gone = Instant::now();
+        let mut slowest = Duration::ZERO;
+        let mut refusals = 0;
+        while gone.elapsed() < length || refusals == 0 {
+            let asked = Instant::now();
+            let reply = ledger.send(&mut client, ledger.fresh(50), true).unwrap();
+            slowest = slowest.max(asked.elapsed());
+            if reply.status == 503 {
+                refusals += 1;
+                let code = reply.json()["code"].as_str().unwrap().to_owned();
+                // The queue may be full of what waits for the database.
+                assert!(code == "store-unavailable" || code == "queue-full", "{reply:?}");
+                reply.assert_asks_to_wait(&code);
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert_eq!(client.get("/healthz").unwrap().status, 200);
+        let ready = client.get("/readyz").unwrap();
+        ready.assert_asks_to_wait("store-unavailable");
+        let page = client.get("/api/v1/overview").unwrap();
+        assert_eq!(page.status, 503, "{page:?}");
+        eprintln!(
+            "{absence:?} for {:.1?}: {refusals} refusals, the slowest answer took {slowest:.1?}",
+            gone.elapsed()
+        );
+        match absence {
+            Absence::Stopped | Absence::Killed => server.resume(),
+            Absence::Frozen => server.freeze(false),
+        }
+        let back = Instant::now();
+        while client.get("/readyz").unwrap().status != 200 {
+            assert!(back.elapsed() < Duration::from_secs(30), "it is not ready again");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        eprintln!("{absence:?}: ready again {:.1?} after the database", back.elapsed());
+        is_over.store(true, Ordering::Relaxed);
+    });
+    ledger.settle(process.address);
+    eprintln!("{absence:?}: {}", ledger.told());
+    assert!(ledger.counts.refused.load(Ordering::Relaxed) > 0);
+    process.signal("TERM");
+    assert!(process.wait().success());
+    tokio::runtime::Runtime::new().unwrap().block_on(ledger.assert_exact(&url));
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn a_postgres_that_is_stopped_and_started_again_costs_a_wait_and_no_event() {
+    away_and_back(Absence::Stopped, Duration::from_secs(4));
+}
+
+#[test]
+fn a_postgres_that_freezes_and_goes_on_costs_a_wait_and_no_event() {
+    away_and_back(Absence::Frozen, Duration::from_secs(4));
+}
+
+#[test]
+#[ignore = "long: make torture"]
+fn a_postgres_that_is_away_for_a_minute_costs_a_wait_and_no_event() {
+    for absence in [Absence::Stopped, Absence::Killed, Absence::Frozen] {
+        away_and_back(absence, Duration::from_mins(1));
+    }
+}
+
+/// Kills PostgreSQL, whole or in part, `kills` times under load.
+fn kill_postgres(kills: u32, test: &str) {
+    let mut dice = dice(test);
+    let Some(mut server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let url = server.url();
+    let mut process = Process::serve(folder.path(), &[], &[("RETRYLENS_DATABASE_URL", &url)]);
+    let (ledger, is_over, seed) = (Ledger::default(), AtomicBool::new(false), dice.random());
+    let mut sessions = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| ledger.load(process.address, 4, seed, &is_over));
+        for kill in 0..kills {
+            std::thread::sleep(Duration::from_millis(dice.random_range(200..1_200)));
+            if kill % 2 == 0 {
+                server.kill();
+                server.resume();
+            } else {
+                sessions += i32::from(server.kill_a_session());
+            }
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        is_over.store(true, Ordering::Relaxed);
+    });
+    eprintln!("{kills} kills of PostgreSQL, {sessions} of them of a session: {}", ledger.told());
+    assert!(sessions > 0, "no session was killed");
+    ledger.settle(process.address);
+    process.signal("TERM");
+    assert!(process.wait().success());
+    tokio::runtime::Runtime::new().unwrap().block_on(ledger.assert_exact(&url));
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(!log.contains("panicked"), "{log}");
+}
+
+#[test]
+fn a_postgres_killed_under_load_keeps_every_acknowledged_event_once() {
+    kill_postgres(3, "kill of PostgreSQL");
+}
+
+#[test]
+#[ignore = "long: make torture"]
+fn twenty_kills_of_postgres_under_load_keep_every_acknowledged_event_once() {
+    kill_postgres(20, "20 kills of PostgreSQL");
+}
+
+/// Another program holds SQLite's write lock for longer than the service waits for it.
+#[test]
+fn a_sqlite_file_that_is_locked_by_another_program_costs_a_wait_and_no_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::serve(folder.path(), &[], &[]);
+    let mut client = Client::new(process.address);
+    let ledger = Ledger::default();
+    ledger.send(&mut client, ledger.fresh(100), true).unwrap();
+    let url = format!("sqlite://{}", folder.path().join("retrylens.db").display());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let mut other = runtime.block_on(async {
+        let mut other = SqliteConnection::connect(&url).await.unwrap();
+        sqlx::raw_sql("BEGIN IMMEDIATE").execute(&mut other).await.unwrap();
+        other
+    });
+    let asked = Instant::now();
+    let reply = ledger.send(&mut client, ledger.fresh(100), true).unwrap();
+    reply.assert_asks_to_wait("store-unavailable");
+    eprintln!("locked: refused after {:.1?}", asked.elapsed());
+    client.get("/readyz").unwrap().assert_asks_to_wait("store-unavailable");
+    let day = "from=2026-11-11T00:00:00Z&to=2026-11-12T00:00:00Z";
+    let page = client.get(&format!("/api/v1/overview?{day}")).unwrap();
+    assert_eq!(page.json()["figures"][0]["note"], "100 attempts", "reading goes on");
+    runtime.block_on(async {
+        sqlx::raw_sql("ROLLBACK").execute(&mut other).await.unwrap();
+        other.close().await.unwrap();
+    });
+    ledger.settle(process.address);
+    assert_eq!(client.get("/readyz").unwrap().status, 200);
+    process.signal("TERM");
+    assert!(process.wait().success());
+    runtime.block_on(ledger.assert_exact(&url));
+}
