@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 CARGO ?= cargo
 
-.PHONY: help check test test-fast test-long test-browser bench-ingest bench-classify demo screenshots packages
+.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-classify demo screenshots packages
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -31,6 +31,9 @@ test-browser: ## Every page in headless Chromium: axe-core, console, foreign req
 
 test-long: packages ## The million-event load and other long runs, in release
 	scripts/test-postgres $(CARGO) test --locked --release -- --ignored --nocapture
+
+torture: packages ## Kills, cuts, full disks and absent databases in their long form, in release
+	scripts/test-postgres $(CARGO) test --locked --release --test it -- faults:: --include-ignored --nocapture
 
 bench-ingest: packages ## How fast events are taken in, against the same rows inserted raw, on both databases
 	scripts/test-postgres $(CARGO) bench --locked --bench ingest

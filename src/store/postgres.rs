@@ -15,7 +15,8 @@ use crate::domain::stored::{Inserted, SenderCounts};
 use crate::domain::time::{DAY_MS, UnixMillis};
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::{
-    Arguments as _, AssertSqlSafe, ConnectOptions as _, PgConnection, PgPool, Postgres, Row as _,
+    Arguments as _, AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool,
+    Postgres, Row as _,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::str::FromStr as _;
@@ -29,6 +30,9 @@ const READERS: u32 = 8;
 const WRITERS: u32 = 4;
 /// How long a caller waits for a free connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(3);
+/// How long a database that doesn't answer is waited for while writing. One that is cut off or
+/// frozen breaks no connection, so that the system alone would wait for a quarter of an hour.
+const WRITE_LIMIT: Duration = Duration::from_secs(20);
 /// How often a batch is tried again that the database broke off to free another one.
 const ATTEMPTS: usize = 4;
 
@@ -163,9 +167,9 @@ impl PostgresStore {
         drafts: &[Draft],
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
-        let ids = self.ids(drafts).await?;
+        let ids = in_time(self.ids(drafts)).await?;
         let times = drafts.iter().map(|draft| draft.occurred_at);
-        self.days.prepare(&self.writers, times, received_at).await?;
+        in_time(self.days.prepare(&self.writers, times, received_at)).await?;
         for _ in 1..ATTEMPTS {
             match self.insert_once(drafts, &ids, received_at).await {
                 Err(StoreError::Database(cause)) if is_broken_off(&*cause) => {}
@@ -199,7 +203,23 @@ impl PostgresStore {
         ids: &[Ids],
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
-        let mut transaction = self.writers.begin().await?;
+        let mut connection = self.writers.acquire().await?;
+        let done = in_time(self.insert_on(&mut connection, drafts, ids, received_at)).await;
+        if matches!(done, Err(StoreError::Unavailable(_))) {
+            // What became of it isn't known, and nobody waits for it any more.
+            connection.close_on_drop();
+        }
+        done
+    }
+
+    async fn insert_on(
+        &self,
+        connection: &mut PgConnection,
+        drafts: &[Draft],
+        ids: &[Ids],
+        received_at: UnixMillis,
+    ) -> Result<Vec<Inserted>, StoreError> {
+        let mut transaction = connection.begin().await?;
         let stored = stored(&mut transaction, drafts, received_at).await?;
         let mut results = batch::sift(drafts, &stored);
         let mut new: Vec<usize> =
@@ -414,6 +434,13 @@ async fn identities(
 ) -> Result<Vec<(String, i64)>, StoreError> {
     let rows = sqlx::query(question).bind(ids).bind(from).bind(to).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
+
+/// What comes of `writing`, or that the database doesn't answer.
+async fn in_time<T>(writing: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    tokio::time::timeout(WRITE_LIMIT, writing).await.unwrap_or_else(|_| {
+        Err(StoreError::Unavailable(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()).into()))
+    })
 }
 
 /// Whether the database broke a transaction off that may succeed when tried again: 40001

@@ -1,7 +1,7 @@
 //! The database goes away and comes back while the service runs on.
 
 use super::dice;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, OnDrop};
 use crate::support::Process;
 use crate::support::http::Client;
 use crate::support::postgres_server::Server;
@@ -31,9 +31,13 @@ fn away_and_back(absence: Absence, length: Duration) {
     let (ledger, is_over) = (Ledger::default(), AtomicBool::new(false));
     let mut client = Client::new(process.address);
     std::thread::scope(|scope| {
+        let _over = OnDrop(&is_over);
         scope.spawn(|| ledger.load(process.address, 3, 7, &is_over));
-        std::thread::sleep(Duration::from_millis(700));
-        assert!(ledger.acknowledged() > 0, "{absence:?}: nothing was stored before");
+        let began = Instant::now();
+        while ledger.batches() < 5 {
+            assert!(began.elapsed() < Duration::from_secs(30), "{absence:?}: nothing is stored");
+            std::thread::sleep(Duration::from_millis(20));
+        }
         match absence {
             Absence::Stopped => server.stop(),
             Absence::Killed => server.kill(),
@@ -49,8 +53,10 @@ fn away_and_back(absence: Absence, length: Duration) {
             if reply.status == 503 {
                 refusals += 1;
                 let code = reply.json()["code"].as_str().unwrap().to_owned();
-                // The queue may be full of what waits for the database.
-                assert!(code == "store-unavailable" || code == "queue-full", "{reply:?}");
+                // It may wait for its turn behind others that wait for the database, or the queue
+                // may be full of them.
+                let codes = ["store-unavailable", "queue-full", "timed-out"];
+                assert!(codes.contains(&code.as_str()), "{reply:?}");
                 reply.assert_asks_to_wait(&code);
             }
             std::thread::sleep(Duration::from_millis(100));
@@ -92,13 +98,8 @@ fn a_postgres_that_is_stopped_and_started_again_costs_a_wait_and_no_event() {
 }
 
 #[test]
-fn a_postgres_that_freezes_and_goes_on_costs_a_wait_and_no_event() {
-    away_and_back(Absence::Frozen, Duration::from_secs(4));
-}
-
-#[test]
 #[ignore = "long: make torture"]
-fn a_postgres_that_is_away_for_a_minute_costs_a_wait_and_no_event() {
+fn a_postgres_that_is_away_or_frozen_for_a_minute_costs_a_wait_and_no_event() {
     for absence in [Absence::Stopped, Absence::Killed, Absence::Frozen] {
         away_and_back(absence, Duration::from_mins(1));
     }
@@ -114,9 +115,13 @@ fn kill_postgres(kills: u32, test: &str) {
     let (ledger, is_over, seed) = (Ledger::default(), AtomicBool::new(false), dice.random());
     let mut sessions = 0;
     std::thread::scope(|scope| {
+        let _over = OnDrop(&is_over);
         scope.spawn(|| ledger.load(process.address, 4, seed, &is_over));
         for kill in 0..kills {
-            std::thread::sleep(Duration::from_millis(dice.random_range(200..1_200)));
+            let (batches, began) = (ledger.batches() + dice.random_range(0..10), Instant::now());
+            while ledger.batches() < batches && began.elapsed() < Duration::from_secs(10) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
             if kill % 2 == 0 {
                 server.kill();
                 server.resume();

@@ -3,7 +3,7 @@
 //! database is opened.)
 
 use super::dice;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, OnDrop};
 use crate::support::Process;
 use crate::support::process::command;
 use rand::RngExt as _;
@@ -48,6 +48,7 @@ fn kill_and_check(folder: &Path, url: &str, kills: u32, dice: &mut StdRng) {
         let delay = Duration::from_micros(dice.random_range(0..30_000));
         let (seed, started) = (dice.random(), Instant::now());
         std::thread::scope(|scope| {
+            let _over = OnDrop(&is_over);
             scope.spawn(|| ledger.load(address, SENDERS, seed, &is_over));
             while ledger.batches() < batches && started.elapsed() < Duration::from_secs(10) {
                 std::thread::sleep(Duration::from_millis(1));

@@ -16,8 +16,9 @@ use std::time::Duration;
 
 /// Events of the fleet in its day; the tests send the first of them.
 const DAY: u64 = 2_000_000;
-/// Sizes of batches: single events, usual batches, bulk.
-const SIZES: [u64; 6] = [1, 20, 100, 100, 500, 2_000];
+/// Sizes of batches: single events, usual batches, bulk. An unoptimized service gets less of it.
+const SIZES: [u64; 6] =
+    if cfg!(debug_assertions) { [1, 10, 20, 50, 100, 250] } else { [1, 20, 100, 100, 500, 2_000] };
 
 /// Batches by what is known of them. Threads share it.
 #[derive(Debug, Default)]
@@ -41,6 +42,15 @@ pub(super) struct Counts {
     pub(super) refused: AtomicU64,
     /// Acknowledged batches that were sent again.
     pub(super) repeated: AtomicU64,
+}
+
+/// Ends a load where the test that began it ends, however it does: a scope waits for its threads.
+pub(super) struct OnDrop<'a>(pub(super) &'a AtomicBool);
+
+impl Drop for OnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 /// The events of a batch as NDJSON.

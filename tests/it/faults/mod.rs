@@ -10,7 +10,6 @@ mod away;
 mod clock;
 mod damage;
 mod disk;
-mod disk;
 mod kill;
 mod ledger;
 mod network;

@@ -1,7 +1,7 @@
 //! The network is cut in mid-request and in mid-answer, and the batch is sent again.
 
 use super::dice;
-use super::ledger::{Ledger, lines, receipt};
+use super::ledger::{Ledger, OnDrop, lines, receipt};
 use crate::support::Process;
 use crate::support::http::{Client, read_reply};
 use rand::RngExt as _;
@@ -51,9 +51,9 @@ fn cutting_proxy(
             }
             let client = stream.unwrap();
             let cut = if dice.random() {
-                Cut { up: dice.random_range(0..400_000), down: usize::MAX }
+                Cut { up: dice.random_range(0..150_000), down: usize::MAX }
             } else {
-                Cut { up: usize::MAX, down: dice.random_range(0..6_000) }
+                Cut { up: usize::MAX, down: dice.random_range(0..8_000) }
             };
             let server = TcpStream::connect(server).unwrap();
             let (back, forth) = (client.try_clone().unwrap(), server.try_clone().unwrap());
@@ -75,6 +75,7 @@ fn a_network_cut_in_requests_and_answers_leaves_each_event_once() {
         scope.spawn(|| cutting_proxy(&listener, process.address, dice, &is_over));
         let load_over = AtomicBool::new(false);
         std::thread::scope(|scope| {
+            let _over = OnDrop(&load_over);
             scope.spawn(|| ledger.load(proxy, 3, seed, &load_over));
             for _ in 0..400 {
                 std::thread::sleep(Duration::from_millis(50));

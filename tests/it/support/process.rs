@@ -79,7 +79,7 @@ impl Process {
 
     /// Sends SIGTERM, or another signal by its name.
     pub(crate) fn signal(&self, name: &str) {
-        let id = self.child.id().to_string();
+        let id = self.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
