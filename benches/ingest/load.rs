@@ -1,10 +1,12 @@
-//! The load: requests made beforehand, sent over connections that are kept.
+//! The load: requests made beforehand, sent over connections that are kept. Each connection comes
+//! from an address of its own, since a fleet is many senders and a single one is held to its share.
 
 use crate::workload;
 use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+use tokio::net::TcpSocket;
 use tokio::time::Instant;
 
 /// Whole requests with events `from` to `to` of `total`, in batches of these sizes by turns.
@@ -96,16 +98,14 @@ fn on_connections(
     count: usize,
     work: impl Fn(usize, &mut Connection, &mut Answers) + Sync,
 ) -> Answers {
-    let connections: Vec<Connection> = (0..count).map(|_| Connection::open(address)).collect();
     let begun = Instant::now();
     let mut all = Answers::default();
     std::thread::scope(|scope| {
-        let senders: Vec<_> = connections
-            .into_iter()
-            .enumerate()
-            .map(|(which, mut connection)| {
+        let senders: Vec<_> = (0..count)
+            .map(|which| {
                 let work = &work;
                 scope.spawn(move || {
+                    let mut connection = Connection::open(address, which);
                     let mut answers = Answers::default();
                     work(which, &mut connection, &mut answers);
                     answers
@@ -134,8 +134,16 @@ struct Connection {
 }
 
 impl Connection {
-    fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
+    /// Connects from 127.0.1.0 and up: all of 127.0.0.0/8 is this machine on Linux (RFC 1122).
+    fn open(address: SocketAddr, which: usize) -> Self {
+        let own = Ipv4Addr::new(127, 0, 1, u8::try_from(which).unwrap());
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
+        let stream = runtime.block_on(async {
+            let socket = TcpSocket::new_v4().unwrap();
+            socket.bind((own, 0).into()).unwrap();
+            socket.connect(address).await.unwrap().into_std().unwrap()
+        });
+        stream.set_nonblocking(false).unwrap();
         stream.set_nodelay(true).unwrap();
         stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
         Self { stream, answer: Vec::new() }

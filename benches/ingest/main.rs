@@ -30,7 +30,7 @@ use load::Answers;
 use raw_postgres::Way;
 use report::{Goal, Rate, count, say};
 use retrylens::store::Store;
-use server::Server;
+use server::{Server, own_cpu_seconds};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use std::path::Path;
 use std::time::Duration;
@@ -52,8 +52,11 @@ fn main() {
     let events = setting("RETRYLENS_BENCH_EVENTS", 2_000_000).next_multiple_of(WINDOW);
     let rounds = setting("RETRYLENS_BENCH_ROUNDS", 2).max(1);
     let cores = std::thread::available_parallelism().unwrap();
-    let sample = workload::batch(events / 2, events / 2 + 10_000, events).len() / 10_000;
-    say(&format!("{cores} cores; events of {sample} bytes; rounds: {rounds}"));
+    let begun = own_cpu_seconds();
+    let bytes = workload::batch(0, WINDOW, WINDOW).len() / usize::try_from(WINDOW).unwrap();
+    let micros = (own_cpu_seconds() - begun) * 1e6 / count(WINDOW);
+    say(&format!("{cores} cores; rounds: {rounds}"));
+    say(&format!("events of {bytes} bytes, made beforehand in {micros:.1} µs of CPU each"));
     sqlite(events, rounds);
     let url = ["RETRYLENS_BENCH_POSTGRES_URL", "RETRYLENS_TEST_POSTGRES_URL"]
         .iter()
@@ -75,9 +78,10 @@ fn setting(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number in the environment"))
 }
 
-/// Sends windows of events at full load; gives the rate of each.
-fn fill(server: &Server, events: u64, total: u64) -> Vec<Rate> {
-    (0..events)
+/// Sends windows of events at full load; gives the rate of each, and says the rate of all.
+fn fill(server: &Server, events: u64, total: u64, round: u64) -> Vec<Rate> {
+    let mut waits = 0;
+    let windows: Vec<Rate> = (0..events)
         .step_by(usize::try_from(WINDOW).unwrap())
         .map(|from| {
             let to = events.min(from + WINDOW);
@@ -85,10 +89,16 @@ fn fill(server: &Server, events: u64, total: u64) -> Vec<Rate> {
             let cpu = server.cpu_seconds();
             let answers = load::send_fast(server.address, &requests, CONNECTIONS);
             assert_eq!(answers.stored, to - from, "every event is stored");
+            waits += answers.waits;
             let cpu_seconds = server.cpu_seconds() - cpu;
             Rate { events: to - from, seconds: answers.seconds, cpu_seconds }
         })
-        .collect()
+        .collect();
+    sum(&windows).say(&format!("  {round}: service over HTTP"));
+    if waits > 0 {
+        say(&format!("     asked to wait {waits} times"));
+    }
+    windows
 }
 
 fn sum(rates: &[Rate]) -> Rate {
@@ -114,13 +124,11 @@ fn sqlite(events: u64, rounds: u64) {
         remove(&file);
         remove(&raw_file);
         let server = Server::start(folder.path(), &url);
-        let windows = fill(&server, events, total);
+        let windows = fill(&server, events, total, round);
         memory = memory.max(server.peak_memory_mb());
         server.stop();
         bytes = size(&file);
-        let all = sum(&windows);
-        all.say(&format!("  {round}: service over HTTP"));
-        service.add(all);
+        service.add(sum(&windows));
         // The windows around a tenth of the events, and the last ones.
         let tenth = windows.len() / 10;
         early.add(sum(&windows[tenth.saturating_sub(1)..=tenth]));
@@ -218,12 +226,10 @@ async fn postgres(server_url: &str, events: u64, rounds: u64) {
         run(format!("DROP DATABASE IF EXISTS {name}")).await;
         run(format!("CREATE DATABASE {name}")).await;
         let server = Server::start(folder.path(), &url);
-        let windows = fill(&server, events, events);
+        let windows = fill(&server, events, events, round);
         memory = memory.max(server.peak_memory_mb());
         server.stop();
-        let all = sum(&windows);
-        all.say(&format!("  {round}: service over HTTP"));
-        service.add(all);
+        service.add(sum(&windows));
         for (way, what, rates) in [
             (Way::Unnest, "the same rows by raw UNNEST", &mut raw),
             (Way::Copy, "the same rows by COPY", &mut copy),
