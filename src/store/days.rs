@@ -13,7 +13,7 @@
 
 use super::StoreError;
 use crate::domain::time::{DAY_MS, UnixMillis};
-use sqlx::{AssertSqlSafe, Connection as _, PgConnection, PgPool, Row as _};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use std::collections::BTreeSet;
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
@@ -90,7 +90,7 @@ impl Days {
     /// batch whose own days have one waits for nobody.
     pub(super) async fn prepare(
         &self,
-        pool: &PgPool,
+        connection: &mut PgConnection,
         times: impl Iterator<Item = i64>,
         now: UnixMillis,
     ) -> Result<(), StoreError> {
@@ -112,9 +112,8 @@ impl Days {
         if rest.is_some_and(|until| Instant::now() < until) {
             return Ok(());
         }
-        let mut connection = pool.acquire().await?;
         if self.has_unknown(&wanted) || self.has_unknown(&ahead) {
-            let found = partitions(&mut connection).await?;
+            let found = partitions(connection).await?;
             self.change(|known| *known = found.iter().map(|table| table.day).collect());
         }
         let missing: Vec<i64> = {
@@ -125,11 +124,11 @@ impl Days {
             own.chain(next).copied().collect()
         };
         for day in missing {
-            match make(&mut connection, day).await {
+            match make(connection, day).await {
                 Ok(()) => self.change(|known| {
                     known.insert(day);
                 }),
-                Err(error) if is_lock_timeout(&error) => {
+                Err(error) if is_in_the_way(&error) => {
                     tracing::warn!(
                         day = %UnixMillis(day.saturating_mul(DAY_MS)).to_rfc3339(),
                         "the partition of a day could not be made because others use the table; \
@@ -163,7 +162,7 @@ impl Days {
                         known.remove(&table.day);
                     });
                 }
-                Err(error) if is_lock_timeout(&error) => dropped.is_partial = true,
+                Err(error) if is_in_the_way(&error) => dropped.is_partial = true,
                 Err(error) => return Err(error.into()),
             }
         }
@@ -261,12 +260,13 @@ fn name_of(day: i64) -> String {
     }
 }
 
-/// 55P03: a lock was not free in time.
-fn is_lock_timeout(error: &sqlx::Error) -> bool {
+/// Whether others hold what is needed: 55P03 a lock was not free in time, 57014 the statement took
+/// too long.
+fn is_in_the_way(error: &sqlx::Error) -> bool {
     error
         .as_database_error()
         .and_then(sqlx::error::DatabaseError::code)
-        .is_some_and(|code| code == "55P03")
+        .is_some_and(|code| code == "55P03" || code == "57014")
 }
 
 #[cfg(test)]

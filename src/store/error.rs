@@ -112,8 +112,9 @@ impl StoreError {
         match code {
             "57014" => Self::TimedOut(super::READ_LIMIT),
             "53100" => Self::Full(cause),
-            // Too many connections, an error of the disk, read-only after a switch to a replica.
-            "53300" | "58030" | "25006" => Self::Unavailable(cause),
+            // Too many connections, an error of the disk, read-only after a switch to a replica, a
+            // batch that was cut off in its middle.
+            "53300" | "58030" | "25006" | "25P03" => Self::Unavailable(cause),
             "XX001" | "XX002" => Self::Damaged(cause),
             _ if code.starts_with("08") || code.starts_with("57P") => Self::Unavailable(cause),
             _ => Self::Database(cause),

@@ -19,8 +19,10 @@ use sqlx::{
     Postgres, Row as _,
 };
 use std::collections::{BTreeMap, HashSet};
+use std::io::ErrorKind;
 use std::str::FromStr as _;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::RwLock;
 
@@ -30,9 +32,14 @@ const READERS: u32 = 8;
 const WRITERS: u32 = 4;
 /// How long a caller waits for a free connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(3);
-/// How long a database that doesn't answer is waited for while writing. One that is cut off or
-/// frozen breaks no connection, so that the system alone would wait for a quarter of an hour.
+/// How long one statement of a batch may take.
+const STATEMENT_LIMIT: Duration = Duration::from_secs(15);
+/// How long a batch may take by this program's clock. A database that is cut off or frozen breaks no
+/// connection, so that the system alone would wait for a quarter of an hour.
 const WRITE_LIMIT: Duration = Duration::from_secs(20);
+/// How long the server waits for the next statement of a batch. A replica that stops in the middle
+/// of one would hold up all others.
+const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 /// How often a batch is tried again that the database broke off to free another one.
 const ATTEMPTS: usize = 4;
 
@@ -42,6 +49,9 @@ pub(super) struct PostgresStore {
     pub(super) readers: PgPool,
     writers: PgPool,
     dictionary: RwLock<Dictionary>,
+    /// Whether a connection was made since the dictionary was last known to fit: perhaps to a
+    /// standby that took over and may not have the newest numbers.
+    is_new_server: Arc<AtomicBool>,
     pub(super) days: Days,
     statements: Statements,
 }
@@ -139,17 +149,33 @@ impl PostgresStore {
             .map_err(|error| StoreError::Address(error.to_string()))?
             .application_name("retrylens")
             .disable_statement_logging();
-        let pool = || PgPoolOptions::new().acquire_timeout(CONNECTION_WAIT);
-        let writers = pool().max_connections(WRITERS).connect_with(options.clone()).await?;
-        let mut connection = writers.acquire().await?;
+        // The schema is changed without a time limit: an index on a large table takes its time.
+        let mut connection = PgConnection::connect_with(&options).await?;
         migrations::apply_postgres(&mut connection).await?;
-        drop(connection);
-        let limited = options.options([("statement_timeout", READ_LIMIT.as_millis().to_string())]);
-        let readers = pool().max_connections(READERS).connect_lazy_with(limited);
+        connection.close().await?;
+        let pool = |connections| {
+            PgPoolOptions::new().max_connections(connections).acquire_timeout(CONNECTION_WAIT)
+        };
+        let millis = |limit: Duration| limit.as_millis().to_string();
+        let limited = options.clone().options([("statement_timeout", millis(READ_LIMIT))]);
+        let readers = pool(READERS).connect_lazy_with(limited);
+        let limited = options.options([
+            ("statement_timeout", millis(STATEMENT_LIMIT)),
+            ("idle_in_transaction_session_timeout", millis(SILENCE_LIMIT)),
+        ]);
+        let is_new_server = Arc::new(AtomicBool::new(false));
+        let made = Arc::clone(&is_new_server);
+        let writers = pool(WRITERS)
+            .after_connect(move |_, _| {
+                made.store(true, Ordering::SeqCst);
+                Box::pin(async { Ok(()) })
+            })
+            .connect_lazy_with(limited);
         Ok(Self {
             readers,
             writers,
             dictionary: RwLock::default(),
+            is_new_server,
             days: Days::default(),
             statements: Statements::new(),
         })
@@ -167,21 +193,50 @@ impl PostgresStore {
         drafts: &[Draft],
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
-        let ids = in_time(self.ids(drafts)).await?;
+        let mut connection = self.writers.acquire().await?;
+        let writing = self.insert_on(&mut connection, drafts, received_at);
+        let gone = || StoreError::Unavailable(std::io::Error::from(ErrorKind::TimedOut).into());
+        let done = tokio::time::timeout(WRITE_LIMIT, writing).await;
+        let done = match done.unwrap_or_else(|_| Err(gone())) {
+            Err(StoreError::TimedOut(_)) => Err(gone()),
+            done => done,
+        };
+        if matches!(done, Err(StoreError::Unavailable(_))) {
+            // What became of it isn't known, and the server may have become a standby: the next
+            // batch looks for the one that writes.
+            connection.close_on_drop();
+        }
+        done
+    }
+
+    async fn insert_on(
+        &self,
+        connection: &mut PgConnection,
+        drafts: &[Draft],
+        received_at: UnixMillis,
+    ) -> Result<Vec<Inserted>, StoreError> {
+        if self.is_new_server.swap(false, Ordering::SeqCst) {
+            *self.dictionary.write().await = Dictionary::default();
+        }
+        let ids = self.ids(connection, drafts).await?;
         let times = drafts.iter().map(|draft| draft.occurred_at);
-        in_time(self.days.prepare(&self.writers, times, received_at)).await?;
+        self.days.prepare(connection, times, received_at).await?;
         for _ in 1..ATTEMPTS {
-            match self.insert_once(drafts, &ids, received_at).await {
+            match self.insert_once(connection, drafts, &ids, received_at).await {
                 Err(StoreError::Database(cause)) if is_broken_off(&*cause) => {}
                 done => return done,
             }
         }
-        self.insert_once(drafts, &ids, received_at).await
+        self.insert_once(connection, drafts, &ids, received_at).await
     }
 
     /// The numbers of what `drafts` name. Turns around where another batch made the copy start over
     /// in the meantime.
-    async fn ids(&self, drafts: &[Draft]) -> Result<Vec<Ids>, StoreError> {
+    async fn ids(
+        &self,
+        connection: &mut PgConnection,
+        drafts: &[Draft],
+    ) -> Result<Vec<Ids>, StoreError> {
         loop {
             let missing = {
                 let dictionary = self.dictionary.read().await;
@@ -192,27 +247,12 @@ impl PostgresStore {
                 }
                 missing
             };
-            let found = self.name_all(missing).await?;
+            let found = name_all(connection, missing).await?;
             self.dictionary.write().await.learn(found);
         }
     }
 
     async fn insert_once(
-        &self,
-        drafts: &[Draft],
-        ids: &[Ids],
-        received_at: UnixMillis,
-    ) -> Result<Vec<Inserted>, StoreError> {
-        let mut connection = self.writers.acquire().await?;
-        let done = in_time(self.insert_on(&mut connection, drafts, ids, received_at)).await;
-        if matches!(done, Err(StoreError::Unavailable(_))) {
-            // What became of it isn't known, and nobody waits for it any more.
-            connection.close_on_drop();
-        }
-        done
-    }
-
-    async fn insert_on(
         &self,
         connection: &mut PgConnection,
         drafts: &[Draft],
@@ -306,52 +346,6 @@ impl PostgresStore {
         added.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
     }
 
-    /// Gives every missing series, class and word its number, adding those that are new. Committed
-    /// on its own, so that no batch holds up another for long.
-    async fn name_all(&self, mut missing: Missing) -> Result<Missing, StoreError> {
-        let mut connection = self.writers.acquire().await?;
-        if !missing.series.is_empty() {
-            for text in [ADD_SERIES, FIND_SERIES] {
-                let keys = || missing.series.keys();
-                let rows = sqlx::query(text)
-                    .bind(keys().map(|key| key.service.clone()).collect::<Vec<_>>())
-                    .bind(keys().map(|key| key.upstream.clone()).collect::<Vec<_>>())
-                    .bind(keys().map(|key| key.environment.clone()).collect::<Vec<_>>())
-                    .bind(keys().map(|key| key.route.clone()).collect::<Vec<_>>())
-                    .fetch_all(&mut *connection)
-                    .await?;
-                for row in rows {
-                    let key = SeriesKey {
-                        service: row.try_get(1)?,
-                        upstream: row.try_get(2)?,
-                        environment: row.try_get(3)?,
-                        route: row.try_get(4)?,
-                    };
-                    missing.series.insert(key, row.try_get(0)?);
-                }
-            }
-        }
-        if !missing.words.is_empty() {
-            let kinds: Vec<i64> = missing
-                .words
-                .keys()
-                .map(|(kind, _)| i64::try_from(*kind).unwrap_or(i64::MAX))
-                .collect();
-            let words: Vec<String> =
-                missing.words.keys().map(|(_, word)| word.to_string()).collect();
-            for text in [ADD_WORDS, FIND_WORDS] {
-                let rows = sqlx::query(text).bind(&kinds).bind(&words);
-                for row in rows.fetch_all(&mut *connection).await? {
-                    let kind = usize::try_from(row.try_get::<i64, _>(1)?).unwrap_or(usize::MAX);
-                    let word: String = row.try_get(2)?;
-                    missing.words.insert((kind, Arc::from(word)), row.try_get(0)?);
-                }
-            }
-        }
-        name_classes(&mut connection, &mut missing.classes).await?;
-        Ok(missing)
-    }
-
     /// Adds to what is counted of senders.
     pub(super) async fn add_senders(
         &self,
@@ -387,6 +381,53 @@ impl PostgresStore {
         let row = sqlx::query_with(text, values).fetch_optional(&self.writers).await?;
         Ok(row.map(|row: PgRow| row.try_get(0)).transpose()?)
     }
+}
+
+/// Gives every missing series, class and word its number, adding those that are new. Committed
+/// on its own, so that no batch holds up another for long.
+async fn name_all(
+    connection: &mut PgConnection,
+    mut missing: Missing,
+) -> Result<Missing, StoreError> {
+    if !missing.series.is_empty() {
+        for text in [ADD_SERIES, FIND_SERIES] {
+            let keys = || missing.series.keys();
+            let rows = sqlx::query(text)
+                .bind(keys().map(|key| key.service.clone()).collect::<Vec<_>>())
+                .bind(keys().map(|key| key.upstream.clone()).collect::<Vec<_>>())
+                .bind(keys().map(|key| key.environment.clone()).collect::<Vec<_>>())
+                .bind(keys().map(|key| key.route.clone()).collect::<Vec<_>>())
+                .fetch_all(&mut *connection)
+                .await?;
+            for row in rows {
+                let key = SeriesKey {
+                    service: row.try_get(1)?,
+                    upstream: row.try_get(2)?,
+                    environment: row.try_get(3)?,
+                    route: row.try_get(4)?,
+                };
+                missing.series.insert(key, row.try_get(0)?);
+            }
+        }
+    }
+    if !missing.words.is_empty() {
+        let kinds: Vec<i64> = missing
+            .words
+            .keys()
+            .map(|(kind, _)| i64::try_from(*kind).unwrap_or(i64::MAX))
+            .collect();
+        let words: Vec<String> = missing.words.keys().map(|(_, word)| word.to_string()).collect();
+        for text in [ADD_WORDS, FIND_WORDS] {
+            let rows = sqlx::query(text).bind(&kinds).bind(&words);
+            for row in rows.fetch_all(&mut *connection).await? {
+                let kind = usize::try_from(row.try_get::<i64, _>(1)?).unwrap_or(usize::MAX);
+                let word: String = row.try_get(2)?;
+                missing.words.insert((kind, Arc::from(word)), row.try_get(0)?);
+            }
+        }
+    }
+    name_classes(connection, &mut missing.classes).await?;
+    Ok(missing)
 }
 
 /// Identities of stored events whose id occurs in `drafts`, as far as a day on either side of each
@@ -434,13 +475,6 @@ async fn identities(
 ) -> Result<Vec<(String, i64)>, StoreError> {
     let rows = sqlx::query(question).bind(ids).bind(from).bind(to).fetch_all(connection).await?;
     rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
-}
-
-/// What comes of `writing`, or that the database doesn't answer.
-async fn in_time<T>(writing: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    tokio::time::timeout(WRITE_LIMIT, writing).await.unwrap_or_else(|_| {
-        Err(StoreError::Unavailable(sqlx::Error::Io(std::io::ErrorKind::TimedOut.into()).into()))
-    })
 }
 
 /// Whether the database broke a transaction off that may succeed when tried again: 40001

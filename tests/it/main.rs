@@ -16,6 +16,7 @@ mod million;
 mod pages;
 mod parsers;
 mod readme;
+mod replicas;
 mod secrets;
 mod signatures;
 mod store_contract;

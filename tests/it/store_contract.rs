@@ -137,6 +137,11 @@ fn new(event: Event) -> NewEvent {
     NewEvent { event, verdict }
 }
 
+/// An event that says only what it must.
+pub(crate) fn plain(id: &str) -> NewEvent {
+    new(event(id, NOW))
+}
+
 /// An event with every field said.
 fn full(id: &str, occurred_at: UnixMillis) -> NewEvent {
     let text = |text: &str| Some(text.to_owned());
