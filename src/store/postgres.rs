@@ -150,7 +150,10 @@ impl PostgresStore {
             .application_name("retrylens")
             .disable_statement_logging();
         // The schema is changed without a time limit: an index on a large table takes its time.
-        let mut connection = PgConnection::connect_with(&options).await?;
+        let connecting = PgConnection::connect_with(&options);
+        let mut connection = tokio::time::timeout(CONNECTION_WAIT, connecting)
+            .await
+            .map_err(|_| sqlx::Error::PoolTimedOut)??;
         migrations::apply_postgres(&mut connection).await?;
         connection.close().await?;
         let pool = |connections| {
