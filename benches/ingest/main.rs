@@ -101,6 +101,12 @@ fn fill(server: &Server, events: u64, total: u64, round: u64) -> Vec<Rate> {
     windows
 }
 
+/// A folder in the target folder: the system's for temporary files is in memory on some machines,
+/// where nothing is durable.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
+}
+
 fn sum(rates: &[Rate]) -> Rate {
     rates.iter().fold(Rate::default(), |mut all, rate| {
         all.add(*rate);
@@ -110,7 +116,7 @@ fn sum(rates: &[Rate]) -> Rate {
 
 fn sqlite(events: u64, rounds: u64) {
     say(&format!("\nSQLite, {events} events"));
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let (file, raw_file) = (folder.path().join("events.db"), folder.path().join("raw.db"));
     let url = format!("sqlite://{}", file.display());
     let seconds = setting("RETRYLENS_BENCH_SECONDS", 20);
@@ -165,9 +171,9 @@ fn sqlite(events: u64, rounds: u64) {
     Goal::AtLeast(0.45).say("  rate over raw", service.per_second() / raw.per_second(), "");
     let cpu = service.cpu_per_million() / raw.cpu_per_million();
     Goal::AtMost(4.5).say("  CPU over raw", cpu, "");
-    let growth = late.per_second() / early.per_second();
+    // The goal is for two million events; with fewer it is easier to reach.
     let what = format!("  rate at {events} stored over at {}", events / 10);
-    Goal::AtLeast(0.85).say(&what, growth, "");
+    Goal::AtLeast(0.85).say(&what, late.per_second() / early.per_second(), "");
     Goal::AtMost(30.0).say("  p99, steady", steady.quantile_ms(0.99), "ms");
     Goal::AtMost(250.0).say("  p99, full load", small.quantile_ms(0.99), "ms");
     Goal::AtMost(450.0).say("  file, a stored event", count(bytes) / count(events), "bytes");
@@ -219,7 +225,7 @@ async fn postgres(server_url: &str, events: u64, rounds: u64) {
     let mut run = async |text: String| {
         sqlx::raw_sql(AssertSqlSafe(text)).execute(&mut admin).await.unwrap();
     };
-    let folder = tempfile::tempdir().unwrap();
+    let folder = folder();
     let (mut service, mut raw, mut copy) = (Rate::default(), Rate::default(), Rate::default());
     let mut memory = 0.0_f64;
     for round in 1..=rounds {

@@ -17,13 +17,15 @@ pub(crate) struct Server {
 
 impl Server {
     /// Serves `database_url` with the settings that it has by default, working in `folder`, where
-    /// its log is too.
+    /// its log is too. Only what is old is kept for longer: the load is of one day in 2026.
     pub(crate) fn start(folder: &Path, database_url: &str) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_retrylens"))
             .current_dir(folder)
             .env_clear()
             .env("RETRYLENS_LISTEN", "127.0.0.1:0")
             .env("RETRYLENS_DATABASE_URL", database_url)
+            .env("RETRYLENS_RETENTION_DAYS", "36500")
+            .env("RETRYLENS_SUMS_RETENTION_DAYS", "36500")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(File::options().create(true).append(true).open(folder.join("log")).unwrap())
