@@ -178,8 +178,10 @@ impl App {
             queue_events: config.ingest.queue_events,
             commit_events: config.ingest.commit_events,
             max_wait: config.ingest.max_wait,
+            max_series: config.ingest.max_series,
         };
         let intake = Intake::start(store.clone(), Arc::clone(&clock), sizes);
+        store.learn_series(intake.series()).await.map_err(at)?;
         let state = AppState::new(store, intake, clock, Arc::clone(&config), &key);
         Ok(Self { listener, address, state })
     }

@@ -176,7 +176,8 @@ CREATE TABLE senders (
     redactions BIGINT NOT NULL,
     unknown_fields BIGINT NOT NULL,
     rejected BIGINT NOT NULL,
-    id_conflicts BIGINT NOT NULL
+    id_conflicts BIGINT NOT NULL,
+    as_other BIGINT NOT NULL
 );
 
 CREATE TABLE marks (

@@ -190,7 +190,8 @@ CREATE TABLE senders (
     redactions INTEGER NOT NULL,
     unknown_fields INTEGER NOT NULL,
     rejected INTEGER NOT NULL,
-    id_conflicts INTEGER NOT NULL
+    id_conflicts INTEGER NOT NULL,
+    as_other INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE marks (

@@ -141,6 +141,8 @@ pub struct Ingest {
     pub commit_events: usize,
     /// How long a batch may have to wait for its commit before more from one sender is refused.
     pub max_wait: Duration,
+    /// Series that sums are kept of.
+    pub max_series: usize,
     /// What happens to a raw key.
     pub raw_keys: RawKeys,
     /// Key for hashing; the store's own where not set.
@@ -169,6 +171,7 @@ impl Ingest {
                 .unwrap_or(u32::MAX),
             commit_events: size(settings, "commit_events", 1, 1_000_000)?,
             max_wait: Duration::from_millis(settings.number("max_wait_ms", 1, 60_000)?),
+            max_series: size(settings, "max_series", 100, 10_000_000)?,
             raw_keys: raw_keys.ok_or_else(|| settings.bad("raw_keys", "hash or refuse"))?,
             hash_key: hash_key.map(Secret::new),
         })

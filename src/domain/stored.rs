@@ -309,6 +309,8 @@ pub struct SenderCounts {
     pub rejected: i64,
     /// Events whose id was already stored with another time.
     pub id_conflicts: i64,
+    /// Events in a series that stands for many, as there are too many of its own.
+    pub as_other: i64,
 }
 
 impl SenderCounts {
@@ -319,6 +321,7 @@ impl SenderCounts {
         self.unknown_fields += other.unknown_fields;
         self.rejected += other.rejected;
         self.id_conflicts += other.id_conflicts;
+        self.as_other += other.as_other;
     }
 }
 

@@ -5,9 +5,10 @@
 //! twice: `queue_events` bounds it for all, and whoever has events waiting already may add more
 //! only while all that waits can be written within `max_wait` at the measured speed. A fleet in
 //! which everybody sends one batch at a time may so use the whole queue, which takes a burst in;
-//! many connections of one sender can't build a standing queue. They are refused early, with a
-//! `Retry-After` that is true, rather than kept waiting: waiting would not make the database
-//! faster, and a sender that times out sends again what is stored already.
+//! many connections of one sender can't build a queue that stands. They are refused, with a
+//! `Retry-After` that is true: waiting longer would not make the database faster, and a sender that
+//! times out sends again what is stored already. Sooner than after a second nobody is refused by
+//! default, since a refusal costs a second itself: `Retry-After` has no smaller unit.
 //!
 //! Who gets how much of the queue is decided by [`super::fair`].
 
@@ -16,7 +17,7 @@ use super::writer::{self, Job, Speed, Trouble};
 use crate::clock::Clock;
 use crate::domain::event::Event;
 use crate::domain::stored::Inserted;
-use crate::store::{Draft, Store, StoreError};
+use crate::store::{Draft, SeriesBound, Store, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -34,11 +35,18 @@ pub struct IntakeSettings {
     /// How long a batch may have to wait for its commit before senders that have several waiting
     /// are refused more. At least one transaction may wait, however long it takes.
     pub max_wait: Duration,
+    /// Series there may be in the database.
+    pub max_series: usize,
 }
 
 impl Default for IntakeSettings {
     fn default() -> Self {
-        Self { queue_events: 50_000, commit_events: 5_000, max_wait: Duration::from_millis(300) }
+        Self {
+            queue_events: 50_000,
+            commit_events: 5_000,
+            max_wait: Duration::from_secs(1),
+            max_series: 50_000,
+        }
     }
 }
 
@@ -77,6 +85,7 @@ pub struct Intake {
 struct Inner {
     settings: IntakeSettings,
     room: Room,
+    series: SeriesBound,
     jobs: mpsc::UnboundedSender<Job>,
     speed: Arc<Speed>,
     trouble: Arc<Trouble>,
@@ -113,6 +122,7 @@ impl Intake {
         let inner = Inner {
             settings,
             room: Room::new(usize::try_from(settings.queue_events).unwrap_or(usize::MAX)),
+            series: SeriesBound::new(settings.max_series),
             jobs,
             speed: Arc::default(),
             trouble: Arc::default(),
@@ -135,6 +145,11 @@ impl Intake {
             run.await;
         });
         Self { inner: Arc::new(inner) }
+    }
+
+    /// Which series there are; [`Store::learn_series`] tells it those of before.
+    pub fn series(&self) -> &SeriesBound {
+        &self.inner.series
     }
 
     /// Judges and stores a batch of our own. When it returns, all of it is on disk; what became of
@@ -174,7 +189,11 @@ impl Intake {
         let amount = events.len().max(1);
         let room =
             inner.room.take(sender, amount, rule).map_err(|refusal| self.refused(refusal))?;
-        let drafts = events.into_iter().map(super::judge).map(Draft::new).collect();
+        let draft = |event| {
+            let kept = inner.series.keep(&event);
+            Draft::keeping(super::judge(event), kept)
+        };
+        let drafts = events.into_iter().map(draft).collect();
         Ok(Batch { drafts, holds: Holds { _room: room, _memory: memory, _batch: batch } })
     }
 

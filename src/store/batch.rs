@@ -207,6 +207,7 @@ pub(super) fn add_up<'a>(
         sender.events += 1;
         sender.redactions += i64::from(draft.redactions);
         sender.id_conflicts += i64::from(inserted == Inserted::IdConflict);
+        sender.as_other += i64::from(draft.has_own_names);
     }
     merge(&mut sums.minutes, sql::MINUTES);
     merge(&mut sums.classes, sql::CLASS_SUMS);

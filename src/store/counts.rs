@@ -518,6 +518,7 @@ impl Reader {
                         unknown_fields: row.int(3)?,
                         rejected: row.int(4)?,
                         id_conflicts: row.int(5)?,
+                        as_other: row.int(6)?,
                     },
                 })
             })

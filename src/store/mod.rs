@@ -7,6 +7,7 @@
 //! - `sqlite`, `postgres`: opening and writing, where the two differ. `days`: PostgreSQL's events by
 //!   day.
 //! - `reader`: a snapshot to read from. `counts`, `facts`, `lists`: the questions.
+//! - `series`: how many series there may be.
 //! - `recount`: do the sums still agree with the events?
 //!
 //! Sums: `minute_counts` per minute and `class_counts`, `actor_counts` per five minutes. A window
@@ -28,6 +29,7 @@ mod postgres;
 mod reader;
 mod recount;
 mod rows;
+mod series;
 mod sql;
 mod sqlite;
 
@@ -37,6 +39,7 @@ pub use facts::{MAX_ATTEMPTS, MAX_BUCKETS, bucket_width_ms};
 pub use lists::{LOOKUP_LIMIT, OPERATION_LIMIT, PAGE_LIMIT};
 pub use recount::Recount;
 pub use rows::Draft;
+pub use series::{Kept, SeriesBound};
 
 use crate::domain::stored::{
     Inserted, Labels, Mark, NewEvent, NewMark, Scope, Sender, SenderCounts,
@@ -114,6 +117,16 @@ impl Store {
             Pool::Sqlite(store) => store.insert(drafts, received_at).await,
             Pool::Postgres(store) => store.insert(&drafts, received_at).await,
         }
+    }
+
+    /// Tells `bound` which series there are.
+    pub async fn learn_series(&self, bound: &SeriesBound) -> Result<(), StoreError> {
+        let rows = self.reader().await?.all(sql::SERIES_NAMES, &[]).await?;
+        for row in rows {
+            let names = [row.text(0)?, row.text(1)?, row.text(2)?, row.text(3)?];
+            bound.learn(names.each_ref().map(|name| &**name));
+        }
+        Ok(())
     }
 
     /// Marks a change, to be compared before and after.

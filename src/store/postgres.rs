@@ -551,6 +551,7 @@ async fn add_sender(
         counts.unknown_fields,
         counts.rejected,
         counts.id_conflicts,
+        counts.as_other,
     ] {
         add(&mut values, n)?;
     }

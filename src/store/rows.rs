@@ -1,14 +1,14 @@
 //! Between events and rows: what each column holds, written and read back.
 
 use super::reader::Row;
-use super::{StoreError, detail};
+use super::series::Names;
+use super::{Kept, StoreError, detail};
 use crate::domain::classify::{Certainty, Layer, LimitType, Responder, Tri};
 use crate::domain::event::{AttemptError, Event, Outcome, RetryLayer, Vantage};
 use crate::domain::stored::{Ending, NewEvent, StoredEvent, VerdictSummary};
 use crate::domain::time::UnixMillis;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::borrow::Cow;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -24,6 +24,8 @@ pub struct Draft {
     pub(super) event_id: String,
     pub(super) occurred_at: i64,
     pub(super) series: SeriesKey,
+    /// Whether its series keeps only part of its names.
+    pub(super) has_own_names: bool,
     pub(super) class: Class,
     pub(super) attempt: u32,
     pub(super) count: u32,
@@ -45,7 +47,18 @@ impl Draft {
     /// Makes `new` ready. Zero bytes, which PostgreSQL's texts can't hold, become U+FFFD on both
     /// databases, so that an event is the same on both.
     pub fn new(new: NewEvent) -> Self {
+        Self::keeping(new, Kept::Whole)
+    }
+
+    /// As [`Self::new`], in a series that keeps only so much of the event's names; the event keeps
+    /// them all.
+    pub fn keeping(new: NewEvent, kept: Kept) -> Self {
         let NewEvent { event, verdict } = new;
+        let names = SeriesKey::names_of(&event);
+        let series = kept.names(names).map(|name| fitting(name.to_owned(), MAX_NAME));
+        let [service, upstream, environment, route] = series;
+        let own_names =
+            (kept != Kept::Whole).then(|| names.map(|name| fitting(name.to_owned(), MAX_NAME)));
         let class = Class::of(&event, &verdict);
         let redactions = event.redactions;
         let word = |text: Option<String>| text.map(|t| Arc::from(fitting(t, MAX_NAME)));
@@ -71,16 +84,13 @@ impl Draft {
             promised_ms: verdict.promised_ms,
             promised_by_date: verdict.promised_by_date,
             clock_skew_ms: verdict.clock_skew_ms,
+            own_names,
         };
         Self {
             event_id: fitting(event.event_id, MAX_ID),
             occurred_at: event.occurred_at.0,
-            series: SeriesKey {
-                service: fitting(event.service, MAX_NAME),
-                upstream: fitting(event.host, MAX_NAME),
-                environment: fitting(event.environment.unwrap_or_default(), MAX_NAME),
-                route: fitting(event.route.unwrap_or_default(), MAX_NAME),
-            },
+            series: SeriesKey { service, upstream, environment, route },
+            has_own_names: kept != Kept::Whole,
             class,
             attempt: event.attempt,
             count: event.count,
@@ -132,6 +142,16 @@ impl SeriesKey {
     /// The same without the route.
     pub(super) fn pair(&self) -> Self {
         Self { route: String::new(), ..self.clone() }
+    }
+
+    /// The names of an event's series; an empty text for what it doesn't have.
+    pub(super) fn names_of(event: &Event) -> Names<'_> {
+        [
+            &event.service,
+            &event.host,
+            event.environment.as_deref().unwrap_or_default(),
+            event.route.as_deref().unwrap_or_default(),
+        ]
     }
 }
 
@@ -262,6 +282,9 @@ struct Detail {
     promised_by_date: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_skew_ms: Option<i64>,
+    /// Service, upstream, environment and route, where the series keeps only part of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    own_names: Option<[String; 4]>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands a reference")]
@@ -276,12 +299,21 @@ const fn is_false(b: &bool) -> bool {
 
 /// Reads the columns of a stored event.
 pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
-    let some = |text: Cow<'_, str>| Some(text.into_owned()).filter(|t| !t.is_empty());
+    let some = |text: String| Some(text).filter(|t| !t.is_empty());
     let class = Class::read(row, 21)?;
     let detail: Detail = serde_json::from_str(&detail::unpack(row.bytes(20)?)?)
         .map_err(|error| corrupt("events", "detail", &error))?;
     let number = |at: usize, column| {
         u32::try_from(row.int(at)?).map_err(|error| corrupt("events", column, &error))
+    };
+    let [service, host, environment, route] = match detail.own_names {
+        Some(names) => names,
+        None => [
+            row.text(6)?.into_owned(),
+            row.text(7)?.into_owned(),
+            row.text(8)?.into_owned(),
+            row.text(9)?.into_owned(),
+        ],
     };
     let event = Event {
         event_id: row.id(0)?.unwrap_or_default(),
@@ -290,14 +322,14 @@ pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
         occurred_at: UnixMillis(row.int(1)?),
         duration_ms: row.int_or_none(5)?,
         vantage: class.vantage,
-        service: row.text(6)?.into_owned(),
-        environment: some(row.text(8)?),
+        service,
+        environment: some(environment),
         instance: row.text_or_none(19)?,
         retry_layer: class.retry_layer,
         priority: detail.priority,
         method: detail.method,
-        host: row.text(7)?.into_owned(),
-        route: some(row.text(9)?),
+        host,
+        route: some(route),
         status: class.status,
         error: class.error,
         retry_after: detail.retry_after,

@@ -238,12 +238,13 @@ pub(super) const ADD_MARK: &str =
 
 /// What was wrong with what each service sent, worst first.
 pub(super) const SENDERS: &str = "\
-SELECT service, events, redactions, unknown_fields, rejected, id_conflicts FROM senders \
-ORDER BY redactions + unknown_fields + rejected + id_conflicts DESC, service LIMIT 1000";
+SELECT service, events, redactions, unknown_fields, rejected, id_conflicts, as_other FROM senders \
+ORDER BY redactions + unknown_fields + rejected + id_conflicts + as_other DESC, service \
+LIMIT 1000";
 
 /// The same for one service.
 pub(super) const SENDER: &str = "\
-SELECT service, events, redactions, unknown_fields, rejected, id_conflicts FROM senders \
+SELECT service, events, redactions, unknown_fields, rejected, id_conflicts, as_other FROM senders \
 WHERE service = $1";
 
 /// Keeps a setting that isn't there yet.
@@ -252,6 +253,9 @@ pub(super) const ADD_SETTING: &str =
 
 /// A setting.
 pub(super) const SETTING: &str = "SELECT value FROM settings WHERE name = $1";
+
+/// The names of all series.
+pub(super) const SERIES_NAMES: &str = "SELECT service, upstream, environment, route FROM series";
 
 /// Whether the database answers and its schema is there.
 pub(super) const READY: &str = "SELECT COUNT(*) FROM schema_changes";
@@ -346,13 +350,14 @@ impl Sums {
 
 /// Adds to what is counted of a sender.
 pub(super) const ADD_SENDER: &str = "\
-INSERT INTO senders (service, events, redactions, unknown_fields, rejected, id_conflicts) \
-VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (service) DO UPDATE SET \
+INSERT INTO senders (service, events, redactions, unknown_fields, rejected, id_conflicts, \
+as_other) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (service) DO UPDATE SET \
 events = senders.events + excluded.events, \
 redactions = senders.redactions + excluded.redactions, \
 unknown_fields = senders.unknown_fields + excluded.unknown_fields, \
 rejected = senders.rejected + excluded.rejected, \
-id_conflicts = senders.id_conflicts + excluded.id_conflicts";
+id_conflicts = senders.id_conflicts + excluded.id_conflicts, \
+as_other = senders.as_other + excluded.as_other";
 
 /// Columns of an event in the order in which both databases bind them.
 pub(super) const EVENT_INSERT: [&str; 19] = [

@@ -8,7 +8,7 @@ use retrylens::domain::event::Event;
 use retrylens::domain::stored::{Inserted, Scope, TimeBasis, View};
 use retrylens::domain::time::{UnixMillis, Window};
 use retrylens::pipeline::{Intake, IntakeError, IntakeSettings};
-use retrylens::store::Store;
+use retrylens::store::{OTHER, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -148,6 +148,63 @@ async fn nothing_is_acknowledged_when_the_database_fails() {
     intake.stop().await;
     let store = open(&folder).await;
     assert_eq!(store.recount().await.unwrap().events, 0);
+}
+
+/// Events of services that invent routes and hosts, and one that doesn't.
+fn labelled(from: u64, count: u64) -> Vec<Event> {
+    let mut events = events(from, count);
+    for (n, event) in (from..).zip(&mut events) {
+        match n % 4 {
+            0 => event.route = Some(format!("/orders/{n}")),
+            1 => event.host = format!("{n}.example.com"),
+            2 => event.service = format!("service-{n}"),
+            _ => event.route = Some("/orders/{id}".to_owned()),
+        }
+        if n % 4 < 2 {
+            "hostile".clone_into(&mut event.service);
+        }
+    }
+    events
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn invented_names_are_summed_as_other_and_the_events_keep_their_own() {
+    const EVENTS: u64 = 4_000;
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder).await;
+    let settings = IntakeSettings { max_series: 400, ..IntakeSettings::default() };
+    let intake = start(&store, settings);
+    intake.submit(events(EVENTS * 2, 1)).await.unwrap();
+    let results = intake.submit(labelled(0, EVENTS)).await.unwrap();
+    assert!(results.iter().all(|result| *result == Inserted::Stored));
+    intake.stop().await;
+
+    // A restart knows what was known, and what is sent again changes nothing.
+    let intake = start(&store, settings);
+    store.learn_series(intake.series()).await.unwrap();
+    let results = intake.submit(labelled(0, EVENTS)).await.unwrap();
+    assert!(results.iter().all(|result| *result == Inserted::Duplicate));
+    let results = intake.submit(labelled(EVENTS, EVENTS)).await.unwrap();
+    assert!(results.iter().all(|result| *result == Inserted::Stored));
+    intake.stop().await;
+
+    let totals = store.totals(&always()).await.unwrap();
+    assert_eq!(totals.attempts, i64::try_from(EVENTS * 2 + 1).unwrap(), "sums stay exact");
+    assert!(store.recount().await.unwrap().agrees());
+    for n in [EVENTS - 4, EVENTS - 3, EVENTS - 2] {
+        let expected = labelled(n, 1).pop().unwrap();
+        let stored = store.events_by_id(&format!("i{n}")).await.unwrap().pop().unwrap();
+        assert_eq!(stored.event, expected, "an event keeps its own names");
+    }
+    let labels = store.labels(always().window).await.unwrap();
+    assert!(labels.services.len() <= 450, "{}", labels.services.len());
+    assert!(labels.services.iter().any(|service| service == OTHER));
+    assert!(labels.upstreams.iter().any(|upstream| upstream == OTHER));
+    let sender = async |name| store.sender(name).await.unwrap().unwrap().counts;
+    assert!(sender("hostile").await.as_other > 0);
+    assert!(sender(OTHER).await.as_other > 0);
+    let honest = sender("checkout").await;
+    assert_eq!((honest.events, honest.as_other), (i64::try_from(EVENTS / 2).unwrap() + 1, 0));
 }
 
 /// A batch of `count` events of `service`, whose ids begin with its name and `serial`.

@@ -309,6 +309,7 @@ fn add_sender(
         counts.unknown_fields,
         counts.rejected,
         counts.id_conflicts,
+        counts.as_other,
     ])?;
     Ok(())
 }

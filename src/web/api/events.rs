@@ -141,7 +141,7 @@ fn read(
         ..SenderCounts::default()
     };
     let service = only_service(&events);
-    state.senders.add(service, &mistakes);
+    state.senders.add(state.intake.series().sender(service), &mistakes);
     if events.is_empty() {
         return Ok((decoded, None));
     }

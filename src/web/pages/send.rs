@@ -139,6 +139,9 @@ pub struct SenderOut {
     pub rejected: i64,
     /// Events whose id was already stored with another time.
     pub id_conflicts: i64,
+    /// Events whose route, upstream, environment or service is `other` in sums and lists, since
+    /// there are too many.
+    pub as_other: i64,
 }
 
 impl From<&Sender> for SenderOut {
@@ -151,15 +154,23 @@ impl From<&Sender> for SenderOut {
             unknown_fields: c.unknown_fields,
             rejected: c.rejected,
             id_conflicts: c.id_conflicts,
+            as_other: c.as_other,
         }
     }
 }
 
 impl SenderOut {
     /// The numbers in the order of the table's columns, grouped.
-    pub fn numbers(&self) -> [String; 5] {
-        [self.events, self.redactions, self.unknown_fields, self.rejected, self.id_conflicts]
-            .map(words::count)
+    pub fn numbers(&self) -> [String; 6] {
+        [
+            self.events,
+            self.redactions,
+            self.unknown_fields,
+            self.rejected,
+            self.id_conflicts,
+            self.as_other,
+        ]
+        .map(words::count)
     }
 
     /// The service, or words for items without one.
@@ -310,6 +321,7 @@ impl SendPage {
                 unknown_fields: n / 10,
                 rejected: 2,
                 id_conflicts: 0,
+                as_other: 0,
             },
         };
         let page =

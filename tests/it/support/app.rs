@@ -67,6 +67,7 @@ impl TestApp {
             queue_events: config.ingest.queue_events,
             commit_events: config.ingest.commit_events,
             max_wait: config.ingest.max_wait,
+            max_series: config.ingest.max_series,
         };
         let intake = Intake::start(store.clone(), Arc::clone(&handed), sizes);
         let state = AppState::new(store, intake, handed, Arc::new(config), &key);
