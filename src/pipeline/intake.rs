@@ -33,7 +33,8 @@ pub struct IntakeSettings {
     /// Events that are committed together, where that many wait. A batch is never divided.
     pub commit_events: usize,
     /// How long a batch may have to wait for its commit before senders that have several waiting
-    /// are refused more. At least one transaction may wait, however long it takes.
+    /// are refused more. Two full transactions may wait, however long they take: one that is
+    /// written, and one that gathers meanwhile.
     pub max_wait: Duration,
     /// Series there may be in the database.
     pub max_series: usize,
@@ -185,7 +186,9 @@ impl Intake {
             return Err(IntakeError::Stopped);
         }
         let in_time = inner.speed.events_within(inner.settings.max_wait);
-        let rule = Rule::Batch { at_most: in_time.max(inner.settings.commit_events) };
+        // One transaction that is written, and one that gathers meanwhile.
+        let two = inner.settings.commit_events.saturating_mul(2);
+        let rule = Rule::Batch { at_most: in_time.max(two) };
         let amount = events.len().max(1);
         let room =
             inner.room.take(sender, amount, rule).map_err(|refusal| self.refused(refusal))?;
