@@ -62,6 +62,7 @@ CREATE TABLE events (
     address_id BIGINT,
     account_id BIGINT,
     instance_id BIGINT,
+    wait_bucket BIGINT,
     event_id TEXT COLLATE "C" NOT NULL,
     operation_id TEXT COLLATE "C",
     request_id TEXT COLLATE "C",
@@ -167,6 +168,27 @@ CREATE TABLE actor_hours (
     limited BIGINT NOT NULL,
     retries BIGINT NOT NULL,
     PRIMARY KEY (start, received, series_id, word_id)
+);
+
+-- Refusals of clients per five minutes, series (0 stands for all) and bucket of the promised wait
+-- (src/domain/stats/waits.rs).
+CREATE TABLE wait_counts (
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
+    series_id BIGINT NOT NULL,
+    bucket BIGINT NOT NULL,
+    n BIGINT NOT NULL,
+    PRIMARY KEY (start, received, series_id, bucket)
+);
+
+-- The same per hour.
+CREATE TABLE wait_hours (
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
+    series_id BIGINT NOT NULL,
+    bucket BIGINT NOT NULL,
+    n BIGINT NOT NULL,
+    PRIMARY KEY (start, received, series_id, bucket)
 );
 
 -- What was wrong with what each service sent.

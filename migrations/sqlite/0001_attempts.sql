@@ -71,6 +71,7 @@ CREATE TABLE events (
     address_id INTEGER,
     account_id INTEGER,
     instance_id INTEGER,
+    wait_bucket INTEGER,
     event_id BLOB NOT NULL,
     operation_id BLOB,
     request_id BLOB,
@@ -181,6 +182,27 @@ CREATE TABLE actor_hours (
     limited INTEGER NOT NULL,
     retries INTEGER NOT NULL,
     PRIMARY KEY (start, received, series_id, word_id)
+) STRICT, WITHOUT ROWID;
+
+-- Refusals of clients per five minutes, series (0 stands for all) and bucket of the promised wait
+-- (src/domain/stats/waits.rs).
+CREATE TABLE wait_counts (
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    bucket INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    PRIMARY KEY (start, received, series_id, bucket)
+) STRICT, WITHOUT ROWID;
+
+-- The same per hour.
+CREATE TABLE wait_hours (
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    bucket INTEGER NOT NULL,
+    n INTEGER NOT NULL,
+    PRIMARY KEY (start, received, series_id, bucket)
 ) STRICT, WITHOUT ROWID;
 
 -- What was wrong with what each service sent.

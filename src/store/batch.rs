@@ -167,6 +167,8 @@ pub(super) struct Sums {
     pub(super) class_hours: Vec<[i64; 7]>,
     pub(super) actors: Vec<[i64; 7]>,
     pub(super) actor_hours: Vec<[i64; 7]>,
+    pub(super) waits: Vec<[i64; 5]>,
+    pub(super) wait_hours: Vec<[i64; 5]>,
     pub(super) senders: BTreeMap<String, SenderCounts>,
 }
 
@@ -197,6 +199,11 @@ pub(super) fn add_up<'a>(
                     &counts,
                 ));
             }
+            if let Some(bucket) = draft.wait_bucket {
+                for series in [ALL, ids.series.id] {
+                    sums.waits.push([slot, received_slot, series, bucket, n]);
+                }
+            }
             for word in ids.actors.into_iter().flatten() {
                 let Counts { attempts, limited, retries, .. } = counts;
                 let pair = ids.series.pair;
@@ -217,8 +224,11 @@ pub(super) fn add_up<'a>(
         *last += (slot - floor(*slot, HOUR)) * MINUTE_MS;
     }
     sums.actor_hours = hours(&sums.actors);
+    merge(&mut sums.waits, sql::WAIT_SUMS);
+    sums.wait_hours = hours(&sums.waits);
     merge(&mut sums.class_hours, sql::CLASS_HOURS);
     merge(&mut sums.actor_hours, sql::ACTOR_HOURS);
+    merge(&mut sums.wait_hours, sql::WAIT_HOURS);
     let spans = sums
         .spans
         .iter()
@@ -241,14 +251,14 @@ fn floor(minute: i64, width: i64) -> i64 {
 }
 
 /// Rows of five minutes as rows of their hours.
-fn hours(rows: &[[i64; 7]]) -> Vec<[i64; 7]> {
-    rows.iter()
-        .map(|row| {
-            let [start, received, rest @ ..] = *row;
-            let [a, b, c, d, e] = rest;
-            [floor(start, HOUR), floor(received, HOUR), a, b, c, d, e]
-        })
-        .collect()
+fn hours<const N: usize>(rows: &[[i64; N]]) -> Vec<[i64; N]> {
+    let mut rows = rows.to_vec();
+    for row in &mut rows {
+        for minute in row.iter_mut().take(2) {
+            *minute = floor(*minute, HOUR);
+        }
+    }
+    rows
 }
 
 /// Puts rows in the order of their keys and makes one of those with the same: measures are added,

@@ -8,6 +8,7 @@ use super::{Store, StoreError, sql};
 use crate::domain::checklist::KeyService;
 use crate::domain::classify::Certainty;
 use crate::domain::event::{AttemptError, RetryLayer, Vantage};
+use crate::domain::stats::waits::WaitCounts;
 use crate::domain::stored::{
     Bucket, Counts, Dimension, DimensionCounts, Labels, Mark, Pair, Scope, Sender, SenderCounts,
     ServiceCounts, TimeBasis, View,
@@ -362,6 +363,27 @@ impl Store {
         }
         let uncounted_pairs = outermost.values().filter(|least| **least > source).count();
         Ok(Breakdown { totals, dimensions: ranked(sums), keys, uncounted_pairs })
+    }
+
+    /// The waits that a view's refusals promised; sums of them are kept of client attempts alone.
+    pub(super) async fn promised(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        source: Vantage,
+    ) -> Result<Option<WaitCounts>, StoreError> {
+        if source != Vantage::Client {
+            return Ok(None);
+        }
+        let mut args = Tiers::new(view.window).args();
+        let text = sql::sums_of(sql::WAITS, sql::WAIT_HOURS, sql::WAIT_SUMS);
+        let text = sql::clock(&text, view.time);
+        let text = sql::scope(&text, &view.scope, Unscoped::Summed, &mut args);
+        let mut waits = WaitCounts::default();
+        for row in reader.all(text, &args).await? {
+            waits.add(row.int(0)?, row.int(1)?);
+        }
+        Ok(Some(waits))
     }
 
     /// Use of the given keys by every service that calls the scope's upstream.

@@ -63,6 +63,7 @@ impl Store {
         let buckets = self.buckets_in(reader, view, source, bucket_width_ms(view.window)).await?;
         let (attempts, attempts_complete) =
             sample(reader, view, source, totals.attempts, cap).await?;
+        let promised = self.promised(reader, view, source).await?;
         let has_observations = reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_some();
         let (mut observations, mut has_gateway_source, mut has_origin_source) =
             (Vec::new(), false, false);
@@ -92,6 +93,7 @@ impl Store {
             dimensions,
             attempts,
             attempts_complete,
+            promised,
             observations,
             has_gateway_source,
             has_origin_source,

@@ -65,6 +65,8 @@ struct Statements {
     class_hours: Arc<str>,
     actors: Arc<str>,
     actor_hours: Arc<str>,
+    waits: Arc<str>,
+    wait_hours: Arc<str>,
 }
 
 impl Statements {
@@ -104,6 +106,8 @@ impl Statements {
             class_hours: sums(sql::CLASS_HOURS),
             actors: sums(sql::ACTOR_SUMS),
             actor_hours: sums(sql::ACTOR_HOURS),
+            waits: sums(sql::WAIT_SUMS),
+            wait_hours: sums(sql::WAIT_HOURS),
         }
     }
 }
@@ -122,6 +126,7 @@ fn is_number(column: &str) -> bool {
             | "address_id"
             | "account_id"
             | "instance_id"
+            | "wait_bucket"
     )
 }
 
@@ -290,6 +295,8 @@ impl PostgresStore {
         add_rows(&mut transaction, &self.statements.class_hours, &sums.class_hours).await?;
         add_rows(&mut transaction, &self.statements.actors, &sums.actors).await?;
         add_rows(&mut transaction, &self.statements.actor_hours, &sums.actor_hours).await?;
+        add_rows(&mut transaction, &self.statements.waits, &sums.waits).await?;
+        add_rows(&mut transaction, &self.statements.wait_hours, &sums.wait_hours).await?;
         for (service, counts) in &sums.senders {
             add_sender(&mut transaction, service, counts).await?;
         }
@@ -312,7 +319,7 @@ impl PostgresStore {
         let mut values = PgArguments::default();
         let rows = || new.iter().map(|at| (&drafts[*at], ids[*at]));
         add(&mut values, rows().map(|(d, _)| &*d.event_id).collect::<Vec<&str>>())?;
-        let numbers: [fn(&Draft, Ids) -> Option<i64>; 10] = [
+        let numbers: [fn(&Draft, Ids) -> Option<i64>; 11] = [
             |_, ids| Some(ids.series.id),
             |_, ids| Some(ids.class),
             |draft, _| Some(i64::from(draft.attempt)),
@@ -322,14 +329,15 @@ impl PostgresStore {
             |_, ids| ids.actors[1],
             |_, ids| ids.actors[2],
             |_, ids| ids.actors[3],
+            |draft, _| draft.wait_bucket,
             |draft, _| Some(draft.occurred_at),
         ];
         let column = |read: fn(&Draft, Ids) -> Option<i64>| -> Vec<Option<i64>> {
             rows().map(|(draft, ids)| read(draft, ids)).collect()
         };
-        add(&mut values, column(numbers[9]))?;
+        add(&mut values, column(numbers[10]))?;
         add(&mut values, vec![received_at.0; new.len()])?;
-        for read in &numbers[..9] {
+        for read in &numbers[..10] {
             add(&mut values, column(*read))?;
         }
         let texts: [fn(&Draft) -> Option<&str>; 6] = [

@@ -104,6 +104,19 @@ fn actors(width: i64) -> String {
     parts.join(" UNION ALL ")
 }
 
+/// Sums by bucket of the promised wait per `width` minutes, counted from the events.
+fn waits(width: i64) -> String {
+    let by_series = |series: &str| {
+        format!(
+            "SELECT {}, {}, {series}, wait_bucket, CAST(SUM(count) AS BIGINT) FROM events \
+             WHERE wait_bucket IS NOT NULL GROUP BY 1, 2, 3, 4",
+            floor("occurred_at", width),
+            floor("received_at", width),
+        )
+    };
+    format!("{} UNION ALL {}", by_series("series_id"), by_series("CAST(0 AS BIGINT)"))
+}
+
 /// The stretches of `width` minutes, counted from the events.
 fn spans(width: i64) -> String {
     format!(
@@ -137,6 +150,8 @@ impl Store {
             (sql::CLASS_HOURS, classes(HOUR)),
             (sql::ACTOR_SUMS, actors(SLOT)),
             (sql::ACTOR_HOURS, actors(HOUR)),
+            (sql::WAIT_SUMS, waits(SLOT)),
+            (sql::WAIT_HOURS, waits(HOUR)),
         ] {
             let kept = format!("SELECT {} FROM {}", sums.columns.join(", "), sums.table);
             // Each side adds its key-unique rows to the other: a row that is on both sides is

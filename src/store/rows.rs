@@ -3,6 +3,7 @@
 use super::reader::Row;
 use super::series::Names;
 use super::{Kept, StoreError, detail};
+use crate::domain::checklist::operations::promise_bucket;
 use crate::domain::classify::{Certainty, Layer, LimitType, Responder, Tri};
 use crate::domain::event::{AttemptError, Event, Outcome, RetryLayer, Vantage};
 use crate::domain::stored::{Ending, NewEvent, StoredEvent, VerdictSummary};
@@ -32,6 +33,8 @@ pub struct Draft {
     pub(super) duration_ms: Option<i64>,
     /// Key, address, account, instance: the order of [`super::batch::ACTORS`].
     pub(super) actors: [Option<Arc<str>>; 4],
+    /// Of a limited client attempt: the bucket of the wait that was promised.
+    pub(super) wait_bucket: Option<i64>,
     pub(super) operation_id: Option<String>,
     pub(super) request_id: Option<String>,
     pub(super) ray_id: Option<String>,
@@ -60,6 +63,11 @@ impl Draft {
         let own_names =
             (kept != Kept::Whole).then(|| names.map(|name| fitting(name.to_owned(), MAX_NAME)));
         let class = Class::of(&event, &verdict);
+        let is_refusal = class.vantage == Vantage::Client && class.limited;
+        let received_at = event.occurred_at;
+        let stored = StoredEvent { event, verdict, received_at };
+        let wait_bucket = is_refusal.then(|| promise_bucket(&stored));
+        let StoredEvent { event, .. } = stored;
         let redactions = event.redactions;
         let word = |text: Option<String>| text.map(|t| Arc::from(fitting(t, MAX_NAME)));
         let id = |text: Option<String>| text.map(|t| fitting(t, MAX_ID));
@@ -101,6 +109,7 @@ impl Draft {
                 word(event.account_hash),
                 word(event.instance),
             ],
+            wait_bucket,
             operation_id: id(event.operation_id),
             request_id: id(event.request_id),
             ray_id: id(event.ray_id),

@@ -141,6 +141,18 @@ FROM ({actor_cells}) u JOIN series s ON s.id = u.series_id JOIN words w ON w.id 
 WHERE u.word_id IN ({words}) GROUP BY w.word, s.service \
 ORDER BY 4 DESC, 3 DESC, 1, 2 LIMIT $11";
 
+/// Refusals of a window by bucket of the promised wait, cut as in [`CELLS`].
+pub(super) const WAITS: &str = concat!(
+    "SELECT bucket, CAST(SUM(n) AS BIGINT) FROM (",
+    from_sums!("c.bucket, c.n"),
+    " UNION ALL \
+SELECT wait_bucket, count FROM events \
+WHERE {at} >= $7 AND {at} < $8 AND {scope} AND wait_bucket IS NOT NULL \
+UNION ALL \
+SELECT wait_bucket, count FROM events \
+WHERE {at} >= $9 AND {at} < $10 AND {scope} AND wait_bucket IS NOT NULL) parts GROUP BY bucket"
+);
+
 /// Names of services that occur in a stretch of whole hours (`$1` to `$2`, in minutes); `{name}` is
 /// the column.
 pub(super) const LABELS: &str = "\
@@ -321,6 +333,16 @@ pub(super) const ACTOR_SUMS: Sums = Sums {
 /// The same per hour.
 pub(super) const ACTOR_HOURS: Sums = Sums { table: "actor_hours", ..ACTOR_SUMS };
 
+/// Sums per five minutes, series and bucket of the promised wait.
+pub(super) const WAIT_SUMS: Sums = Sums {
+    table: "wait_counts",
+    columns: &["start", "received", "series_id", "bucket", "n"],
+    keys: 4,
+};
+
+/// The same per hour.
+pub(super) const WAIT_HOURS: Sums = Sums { table: "wait_hours", ..WAIT_SUMS };
+
 impl Sums {
     /// `INSERT INTO t (columns) `, the head of the statement.
     pub(super) fn head(&self) -> String {
@@ -360,7 +382,7 @@ id_conflicts = senders.id_conflicts + excluded.id_conflicts, \
 as_other = senders.as_other + excluded.as_other";
 
 /// Columns of an event in the order in which both databases bind them.
-pub(super) const EVENT_INSERT: [&str; 19] = [
+pub(super) const EVENT_INSERT: [&str; 20] = [
     "event_id",
     "occurred_at",
     "received_at",
@@ -373,6 +395,7 @@ pub(super) const EVENT_INSERT: [&str; 19] = [
     "address_id",
     "account_id",
     "instance_id",
+    "wait_bucket",
     "operation_id",
     "request_id",
     "ray_id",

@@ -33,6 +33,7 @@ pub use s2_reproduce::{CurlTwin, curl_twin};
 use self::operations::{Analysis, Rows};
 use super::event::Vantage;
 use super::spelling::spelled_enum;
+use super::stats::waits::WaitCounts;
 use super::stored::{Bucket, Counts, DimensionCounts, Mark, StoredEvent, View};
 use super::time::{UnixMillis, Window};
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,9 @@ pub struct Facts {
     pub attempts: Vec<StoredEvent>,
     /// Whether `attempts` holds all of them; `false` where the cap cut some off.
     pub attempts_complete: bool,
+    /// The waits that all refusals of the window promised, whether they are among `attempts` or
+    /// not; `None` where sums don't tell.
+    pub promised: Option<WaitCounts>,
     /// What those further inside than the source saw of these attempts, joined by request, ray or trace id.
     pub observations: Vec<StoredEvent>,
     /// Whether any gateway observation of this scope is stored for the window at all, beside what

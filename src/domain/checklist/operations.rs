@@ -6,7 +6,7 @@ use super::words::{count, many};
 use super::{Facts, MAX_ROWS};
 use crate::domain::event::RetryLayer;
 use crate::domain::retry_after::{self, Flag};
-use crate::domain::stats::len;
+use crate::domain::stats::{len, waits};
 use crate::domain::stored::{Counts, StoredEvent};
 use crate::domain::time::UnixMillis;
 use std::cell::OnceCell;
@@ -412,6 +412,15 @@ pub fn doubt(s: &StoredEvent) -> Option<Flag> {
 /// The wait that an answer promised; none where its value is no believable wait.
 pub fn promised_ms(s: &StoredEvent) -> Option<i64> {
     s.verdict.promised_ms.filter(|_| doubt(s).is_none())
+}
+
+/// The bucket of [`waits`] that a refusal counts in.
+pub fn promise_bucket(s: &StoredEvent) -> i64 {
+    match promised_ms(s) {
+        Some(ms) => waits::bucket(ms),
+        None if super::s5_time::field(s).is_none() => waits::MISSING,
+        None => waits::UNUSABLE,
+    }
 }
 
 /// Whether an attempt was served: a status below 400 that no limit hides behind.

@@ -14,6 +14,7 @@ use crate::domain::response::HeaderFields;
 use crate::domain::retry_after::{self, Base, Choice, Flag, Strict};
 use crate::domain::stats::quantile::Sorted;
 use crate::domain::stats::ratio::Ratio;
+use crate::domain::stats::waits;
 use crate::domain::stats::window::{self, Begin, Refusal};
 use crate::domain::stats::{boundary, len, real, skew};
 use crate::domain::stored::StoredEvent;
@@ -764,26 +765,34 @@ fn waits(a: &Analysis<'_>) -> Option<Table> {
         )
     };
     let lines = [
-        ("promised, all refusals", promised),
+        ("promised", promised),
         ("promised, where retried", after_promise(&|g| g.promised_ms())),
         ("chosen after a promise", after_promise(&|g| g.chosen_ms())),
         ("real after a promise", after_promise(&|g| Some(g.real_ms.max(0)))),
         ("chosen, all", chosen),
         ("real, all", real),
     ];
-    let rows: Vec<Vec<String>> = lines
-        .iter()
-        .filter(|(_, sorted)| !sorted.is_empty())
-        .map(|(label, sorted)| {
-            vec![
-                (*label).to_owned(),
-                maybe_span(sorted.median()),
-                maybe_span(sorted.quantile(0.95)),
-                maybe_span(sorted.max()),
-                count(sorted.weight()),
-            ]
-        })
-        .collect();
+    // Where not all refusals are looked at one by one, sums know the waits of all.
+    let summed = a.facts.promised.as_ref().filter(|_| !a.facts.attempts_complete);
+    let all = summed.filter(|waits| waits.promised() > 0).map(|waits| {
+        vec![
+            format!("promised, every refusal (within {:.0} %)", waits::ERROR * 100.0),
+            maybe_span(waits.quantile(0.5)),
+            maybe_span(waits.quantile(0.95)),
+            maybe_span(waits.quantile(1.0)),
+            count(waits.promised()),
+        ]
+    });
+    let looked_at = lines.iter().filter(|(_, sorted)| !sorted.is_empty()).map(|(label, sorted)| {
+        vec![
+            (*label).to_owned(),
+            maybe_span(sorted.median()),
+            maybe_span(sorted.quantile(0.95)),
+            maybe_span(sorted.max()),
+            count(sorted.weight()),
+        ]
+    });
+    let rows: Vec<Vec<String>> = all.into_iter().chain(looked_at).collect();
     (!rows.is_empty())
         .then(|| Table::new("Waits", &["wait", "p50", "p95", "max", "rests on"], rows))
 }

@@ -177,6 +177,7 @@ pub fn facts(attempts: Vec<StoredEvent>) -> Facts {
         dimensions,
         attempts,
         attempts_complete: true,
+        promised: None,
         observations: Vec::new(),
         has_gateway_source: false,
         has_origin_source: false,

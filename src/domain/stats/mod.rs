@@ -15,6 +15,7 @@ pub mod jitter;
 pub mod quantile;
 pub mod ratio;
 pub mod skew;
+pub mod waits;
 pub mod waves;
 pub mod window;
 

@@ -1,4 +1,4 @@
-//! Percentiles, exact from values and near from logarithmic buckets.
+//! Percentiles, exact from values.
 
 use super::{real, whole};
 
@@ -75,26 +75,6 @@ impl Sorted {
     }
 }
 
-/// A percentile from counts in logarithmic buckets: bucket *i* holds the values above
-/// `base`^(*i* - 1) up to `base`^*i*, bucket 0 those up to 1. The answer is the geometric middle
-/// of the bucket, so it is wrong by half a bucket's width at most: with a base of 1.1, by 5 %.
-pub fn from_log_buckets(counts: &[i64], base: f64, q: f64) -> Option<f64> {
-    let total = counts.iter().fold(0_i64, |sum, n| sum.saturating_add((*n).max(0)));
-    if total <= 0 || base <= 1.0 {
-        return None;
-    }
-    let rank = whole((q.clamp(0.0, 1.0) * real(total)).ceil()).max(1);
-    let mut seen = 0_i64;
-    for (i, n) in counts.iter().enumerate() {
-        seen = seen.saturating_add((*n).max(0));
-        if seen >= rank {
-            let i = i32::try_from(i).unwrap_or(i32::MAX);
-            return Some(if i == 0 { 1.0 } else { base.powf(f64::from(i) - 0.5) });
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,20 +91,6 @@ mod tests {
         assert_eq!((weighted.median(), weighted.quantile(0.99)), (Some(10), Some(10)));
         assert_eq!(weighted.quantile(0.995), Some(1000));
         assert_eq!(Sorted::default().median(), None);
-    }
-
-    #[test]
-    fn a_percentile_from_buckets_is_near_the_true_one() {
-        let mut counts = vec![0_i64; 120];
-        for value in 1..=10_000_i64 {
-            let bucket = whole((real(value).ln() / 1.1_f64.ln()).ceil());
-            counts[usize::try_from(bucket).unwrap()] += 1;
-        }
-        for (q, want) in [(0.5, 5000.0), (0.95, 9500.0), (0.1, 1000.0)] {
-            let got = from_log_buckets(&counts, 1.1, q).unwrap();
-            assert!((got / want - 1.0).abs() < 0.06, "q {q}: {got}");
-        }
-        assert_eq!(from_log_buckets(&[0, 0], 1.1, 0.5), None);
     }
 
     proptest! {

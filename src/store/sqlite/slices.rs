@@ -10,7 +10,7 @@ use crate::store::StoreError;
 use rusqlite::{Transaction, params};
 
 /// Events after which a slice is ended.
-const FULL: i64 = 65_536;
+pub(super) const FULL: i64 = 65_536;
 
 /// One stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,29 +27,47 @@ pub(super) struct Slice {
 
 /// All slices in the order of time.
 #[derive(Debug, Clone)]
-pub(super) struct Slices(Vec<Slice>);
+pub(super) struct Slices {
+    list: Vec<Slice>,
+    /// Events after which a slice is ended.
+    full: i64,
+}
 
 impl Slices {
-    /// Reads the catalogue.
-    pub(super) fn read(connection: &rusqlite::Connection) -> Result<Self, StoreError> {
+    /// Reads the catalogue; slices end after `full` events.
+    pub(super) fn read(connection: &rusqlite::Connection, full: i64) -> Result<Self, StoreError> {
         let mut statement = connection
             .prepare_cached("SELECT id, from_at, to_at, events FROM slices ORDER BY from_at")?;
         let rows = statement.query_map([], |row| {
             let events = row.get(3)?;
-            let limit = FULL.max(events);
+            let limit = full.max(events);
             Ok(Slice { id: row.get(0)?, from: row.get(1)?, to: row.get(2)?, events, limit })
         })?;
-        Ok(Self(rows.collect::<Result<_, _>>()?))
+        let list = rows.collect::<Result<_, _>>()?;
+        Ok(Self { list, full })
+    }
+
+    /// Events after which a slice is ended.
+    pub(super) const fn full(&self) -> i64 {
+        self.full
     }
 
     /// Where the slice of a moment stands in the list.
     pub(super) fn at(&self, occurred_at: i64) -> usize {
-        self.0.partition_point(|slice| slice.to <= occurred_at).min(self.0.len().saturating_sub(1))
+        let last = self.list.len().saturating_sub(1);
+        self.list.partition_point(|slice| slice.to <= occurred_at).min(last)
     }
 
     /// The number of the slice at a place.
     pub(super) fn id(&self, place: usize) -> i64 {
-        self.0.get(place).map_or(0, |slice| slice.id)
+        self.list.get(place).map_or(0, |slice| slice.id)
+    }
+
+    /// The numbers of the slice of a moment and of those next to it.
+    pub(super) fn near(&self, occurred_at: i64) -> impl Iterator<Item = i64> + '_ {
+        let place = self.at(occurred_at);
+        let around = place.saturating_sub(1)..(place + 2).min(self.list.len());
+        self.list.get(around).unwrap_or_default().iter().map(|slice| slice.id)
     }
 
     /// Counts new events, whose moments are `times`, and ends the slices that are full.
@@ -62,7 +80,7 @@ impl Slices {
         let mut rest = times.as_slice();
         while let Some(first) = rest.first() {
             let place = self.at(*first);
-            let Some(slice) = self.0.get_mut(place) else { break };
+            let Some(slice) = self.list.get_mut(place) else { break };
             let to = slice.to;
             let (inside, after) = rest.split_at(rest.partition_point(|at| *at < to));
             rest = after;
@@ -75,7 +93,7 @@ impl Slices {
             {
                 self.divide(transaction, place, cut)?;
             }
-            let Some(slice) = self.0.get(place) else { break };
+            let Some(slice) = self.list.get(place) else { break };
             transaction
                 .prepare_cached("UPDATE slices SET to_at = ?2, events = ?3 WHERE id = ?1")?
                 .execute(params![slice.id, slice.to, slice.events])?;
@@ -91,7 +109,7 @@ impl Slices {
         place: usize,
         cut: i64,
     ) -> Result<(), StoreError> {
-        let Some(slice) = self.0.get_mut(place) else { return Ok(()) };
+        let Some(slice) = self.list.get_mut(place) else { return Ok(()) };
         let most = slice.events / 10;
         let behind: i64 = transaction
             .prepare_cached(
@@ -100,7 +118,7 @@ impl Slices {
             )?
             .query_one(params![cut, slice.to, most + 1], |row| row.get(0))?;
         if cut <= slice.from || behind > most {
-            slice.limit = slice.events + FULL / 8;
+            slice.limit = slice.events + self.full / 8;
             return Ok(());
         }
         let to = std::mem::replace(&mut slice.to, cut);
@@ -111,8 +129,8 @@ impl Slices {
                 "INSERT INTO slices (from_at, to_at, events) VALUES (?1, ?2, ?3) RETURNING id",
             )?
             .query_one(params![cut, to, behind], |row| row.get(0))?;
-        let next = Slice { id: new, from: cut, to, events: behind, limit: FULL };
-        self.0.insert(place + 1, next);
+        let next = Slice { id: new, from: cut, to, events: behind, limit: self.full };
+        self.list.insert(place + 1, next);
 
         let mut read = transaction.prepare_cached(
             "SELECT id, event_id, operation_id, request_id, ray_id, trace_id FROM events \

@@ -29,6 +29,11 @@ pub(super) struct Writer {
 impl Writer {
     /// Opens a file that holds the schema.
     pub(super) fn open(file: &Path, busy_limit: Duration) -> Result<Self, StoreError> {
+        Self::open_with(file, busy_limit, slices::FULL)
+    }
+
+    /// As [`Self::open`], with slices of `full` events.
+    fn open_with(file: &Path, busy_limit: Duration, full: i64) -> Result<Self, StoreError> {
         let connection = rusqlite::Connection::open_with_flags(
             file,
             rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE | rusqlite::OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -39,7 +44,7 @@ impl Writer {
             "PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF; \
              PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000;",
         )?;
-        let slices = Slices::read(&connection)?;
+        let slices = Slices::read(&connection, full)?;
         let version = data_version(&connection)?;
         Ok(Self {
             connection,
@@ -64,7 +69,7 @@ impl Writer {
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let version = data_version(&transaction)?;
         if version != self.version {
-            self.slices = Slices::read(&transaction)?;
+            self.slices = Slices::read(&transaction, self.slices.full())?;
             self.version = version;
         }
         let stored = stored_identities(&transaction, &self.slices, drafts)?;
@@ -97,6 +102,8 @@ impl Writer {
         add_rows(&transaction, sql::CLASS_HOURS, &sums.class_hours)?;
         add_rows(&transaction, sql::ACTOR_SUMS, &sums.actors)?;
         add_rows(&transaction, sql::ACTOR_HOURS, &sums.actor_hours)?;
+        add_rows(&transaction, sql::WAIT_SUMS, &sums.waits)?;
+        add_rows(&transaction, sql::WAIT_HOURS, &sums.wait_hours)?;
         for (service, counts) in &sums.senders {
             add_sender(&transaction, service, counts)?;
         }
@@ -151,7 +158,8 @@ fn marks(columns: usize) -> String {
     vec!["?"; columns].join(", ")
 }
 
-/// Identities in the database whose event id occurs in the batch, in the slice of the event's time.
+/// Identities in the database whose event id occurs in the batch, in the slice of the event's time
+/// and those next to it.
 fn stored_identities<'a>(
     transaction: &Transaction<'_>,
     slices: &Slices,
@@ -160,9 +168,9 @@ fn stored_identities<'a>(
     // In the order of the index, so that each page is visited once.
     let mut wanted: Vec<(i64, i64, &str)> = drafts
         .iter()
-        .map(|draft| {
-            let slice = slices.id(slices.at(draft.occurred_at));
-            (slice, ids::key(&draft.event_id), draft.event_id.as_str())
+        .flat_map(|draft| {
+            let key = ids::key(&draft.event_id);
+            slices.near(draft.occurred_at).map(move |slice| (slice, key, draft.event_id.as_str()))
         })
         .collect();
     wanted.sort_unstable();
@@ -263,6 +271,7 @@ fn add_events<'a>(
             address,
             account,
             instance,
+            draft.wait_bucket,
             packed(&draft.operation_id),
             packed(&draft.request_id),
             packed(&draft.ray_id),
@@ -312,4 +321,151 @@ fn add_sender(
         counts.as_other,
     ])?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::event::Event;
+    use crate::domain::stored::{Scope, TimeBasis, View};
+    use crate::domain::time::Window;
+    use crate::pipeline::judge;
+    use crate::store::Store;
+
+    const START: i64 = 1_794_382_200_000;
+    const FULL: i64 = 200;
+
+    fn draft(id: &str, at: i64) -> Draft {
+        let text = format!(
+            r#"{{"event_id":"{id}","operation_id":"op-{id}","attempt":1,"occurred_at":{at},
+            "vantage":"client","service":"s","host":"u","status":200,"headers":[],"count":1,
+            "request_id":"{id}-request","trace_id":"trace-of-{id}","ray_id":"{id}",
+            "redactions":0}}"#
+        );
+        Draft::new(judge(serde_json::from_str::<Event>(&text).unwrap()))
+    }
+
+    struct Place {
+        store: Store,
+        writer: Writer,
+        _folder: tempfile::TempDir,
+    }
+
+    impl Place {
+        async fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let file = folder.path().join("slices.db");
+            let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
+            let writer = Writer::open_with(&file, Duration::from_secs(5), FULL).unwrap();
+            Self { store, writer, _folder: folder }
+        }
+
+        fn insert(&mut self, drafts: &[Draft]) -> Vec<Inserted> {
+            self.writer.insert(drafts, UnixMillis(START)).unwrap()
+        }
+
+        /// Events by slice, counted anew, and whether the catalogue says the same and each event is
+        /// found by each of its ids in the slice of its time.
+        fn check(&self) -> Vec<i64> {
+            let slices: Vec<(i64, i64, i64, i64)> = self
+                .writer
+                .connection
+                .prepare("SELECT id, from_at, to_at, events FROM slices ORDER BY from_at")
+                .unwrap()
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+                .unwrap()
+                .collect::<Result<_, _>>()
+                .unwrap();
+            assert_eq!((slices[0].1, slices[slices.len() - 1].2), (i64::MIN, i64::MAX));
+            assert!(slices.windows(2).all(|two| two[0].2 == two[1].1), "{slices:?}");
+            let one = |text: &str, slice: &(i64, i64, i64, i64)| -> i64 {
+                self.writer
+                    .connection
+                    .query_one(text, params![slice.0, slice.1, slice.2], |row| row.get(0))
+                    .unwrap()
+            };
+            for slice in &slices {
+                let events = one(
+                    "SELECT COUNT(*) FROM events WHERE occurred_at >= ?2 AND occurred_at < ?3 AND ?1 > 0",
+                    slice,
+                );
+                assert_eq!(events, slice.3, "{slices:?}");
+                let found = one(
+                    "SELECT COUNT(*) FROM ids x JOIN events e ON e.id = x.id WHERE x.slice = ?1 \
+                     AND e.occurred_at >= ?2 AND e.occurred_at < ?3",
+                    slice,
+                );
+                // The ray id is the event id, so that they share an entry.
+                assert_eq!(found, events * 4, "{slices:?}");
+            }
+            let entries: i64 = self
+                .writer
+                .connection
+                .query_one("SELECT COUNT(*) FROM ids", [], |row| row.get(0))
+                .unwrap();
+            assert_eq!(entries, 4 * slices.iter().map(|slice| slice.3).sum::<i64>());
+            slices.iter().map(|slice| slice.3).collect()
+        }
+    }
+
+    #[tokio::test]
+    async fn slices_end_when_they_are_full_and_ids_are_found_in_each() {
+        let mut place = Place::new().await;
+        for batch in 0..20 {
+            let drafts: Vec<Draft> = (0..50)
+                .map(|n| {
+                    let at = batch * 50 + n;
+                    // Nearly in the order of time, and one clock that is an hour ahead.
+                    let shift = if n == 49 { 3_600_000 } else { at % 7 * 3 };
+                    draft(&format!("e{at}"), START + at * 10 + shift)
+                })
+                .collect();
+            assert!(place.insert(&drafts).iter().all(|result| *result == Inserted::Stored));
+            place.check();
+        }
+        let sizes = place.check();
+        assert!(sizes.len() >= 5 && sizes.iter().all(|n| *n < FULL + 50), "{sizes:?}");
+        for n in [0, 49, 500, 999] {
+            for id in [format!("e{n}"), format!("op-e{n}"), format!("trace-of-e{n}")] {
+                let found = place.store.lookup(&id).await.unwrap().events;
+                assert_eq!(found.len(), 1, "{id}");
+            }
+        }
+        assert!(place.store.recount().await.unwrap().agrees());
+    }
+
+    #[tokio::test]
+    async fn a_repeat_is_known_and_a_conflict_told_after_its_slice_was_divided() {
+        let mut place = Place::new().await;
+        let all: Vec<Draft> = (0..700).map(|n| draft(&format!("e{n}"), START + n * 10)).collect();
+        for part in all.chunks(70) {
+            place.insert(part);
+        }
+        let again = place.insert(&all);
+        assert!(again.iter().all(|result| *result == Inserted::Duplicate));
+        let conflict = place.insert(&[draft("e690", START + 6_905), draft("e1", START + 11)]);
+        assert_eq!(conflict, [Inserted::IdConflict, Inserted::IdConflict]);
+        let late = place.insert(&[draft("late", START - 86_400_000), draft("e5", START + 50)]);
+        assert_eq!(late, [Inserted::Stored, Inserted::Duplicate]);
+        place.check();
+        let window = Window { from: UnixMillis(0), to: UnixMillis(i64::MAX) };
+        let view = View { scope: Scope::default(), window, time: TimeBasis::Event };
+        assert_eq!(place.store.totals(&view).await.unwrap().attempts, 703);
+    }
+
+    #[tokio::test]
+    async fn a_slice_that_can_not_be_divided_goes_on() {
+        let mut place = Place::new().await;
+        // All at one moment: no cut leaves nine tenths in place.
+        for batch in 0..10 {
+            let drafts: Vec<Draft> =
+                (0..50).map(|n| draft(&format!("e{batch}-{n}"), START)).collect();
+            place.insert(&drafts);
+        }
+        assert_eq!(place.check(), [500]);
+        let later: Vec<Draft> =
+            (0..50).map(|n| draft(&format!("later{n}"), START + 1_000 + n)).collect();
+        place.insert(&later);
+        assert_eq!(place.check(), [545, 5]);
+    }
 }
