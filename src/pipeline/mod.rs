@@ -22,8 +22,6 @@ use crate::domain::stored::NewEvent;
 
 /// Puts the verdict beside an event.
 pub fn judge(event: Event) -> NewEvent {
-    let response = event.response();
-    let verdict = classify::classify(&response);
-    let verdict = classify::summary(&response, &verdict);
+    let verdict = classify::summarize(&event.response());
     NewEvent { event, verdict }
 }

@@ -3,7 +3,7 @@
 
 use super::reader::Arg;
 use super::{Store, sql};
-use crate::domain::classify::{classify, summary};
+use crate::domain::classify::summarize;
 use crate::domain::event::{Event, Vantage};
 use crate::domain::stored::{Cursor, Dimension, NewEvent, RowFilter, Scope, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, UnixMillis, Window};
@@ -44,8 +44,7 @@ fn storm() -> Vec<NewEvent> {
     seen.vantage = Vantage::Origin;
     events.push(seen);
     let judged = |event: Event| {
-        let response = event.response();
-        let verdict = summary(&response, &classify(&response));
+        let verdict = summarize(&event.response());
         NewEvent { event, verdict }
     };
     events.into_iter().map(judged).collect()

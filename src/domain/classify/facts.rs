@@ -1,7 +1,7 @@
 //! What signatures look at: one response behind questions that cost little and never allocate for
 //! a signature that has nothing to say.
 
-use super::body::{self, JsonFields};
+use super::body::{self, JsonField};
 use crate::domain::response::Response;
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -25,6 +25,7 @@ pub(crate) struct Facts<'a> {
     /// Names that are surely absent have a bit missing here.
     names: u64,
     lower: OnceCell<Cow<'a, str>>,
+    json: OnceCell<Vec<JsonField<'a>>>,
 }
 
 /// The bit of a header name: cheap, and different enough for the few dozen names in use.
@@ -71,6 +72,7 @@ impl<'a> Facts<'a> {
             body: start_of(response.body_text(), BODY_LOOK).trim(),
             names,
             lower: OnceCell::new(),
+            json: OnceCell::new(),
         }
     }
 
@@ -143,9 +145,9 @@ impl<'a> Facts<'a> {
         self.body.len() >= phrase.len() && self.lower().contains(phrase)
     }
 
-    /// The scalar values in a JSON body, with their keys; nothing for other bodies.
-    pub(crate) fn json(&self) -> JsonFields<'a> {
-        body::fields(self.body)
+    /// The scalar values in a JSON body, with their keys; nothing for other bodies. Read once.
+    pub(crate) fn json(&self) -> impl Iterator<Item = JsonField<'a>> {
+        self.json.get_or_init(|| body::fields(self.body).collect()).iter().copied()
     }
 
     /// The first string or number under `key` anywhere in a JSON body.

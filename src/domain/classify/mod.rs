@@ -53,7 +53,7 @@ mod walk;
 mod workerd;
 
 pub use registry::{SignatureInfo, signatures};
-pub use verdict::{classify, summary};
+pub use verdict::{classify, summarize};
 
 use super::spelling::spelled_enum;
 use serde::{Deserialize, Serialize};

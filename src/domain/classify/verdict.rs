@@ -2,60 +2,80 @@
 
 use super::claim::{Claim, Rule, Sheet};
 use super::facts::Facts;
+use super::limits::Limit;
 use super::walk::{self, Answer};
 use super::{
-    Certainty, Evidence, Layer, LimitType, LimitUnit, Responder, Says, Tri, Verdict, Weight,
-    collect, limits, registry, unnamed,
+    Certainty, CollectNext, Evidence, Layer, LimitType, LimitUnit, Responder, Says, Tri, Verdict,
+    Weight, collect, limits, registry, unnamed,
 };
 use crate::domain::response::Response;
 use crate::domain::retry_after::{self, Reading};
 use crate::domain::stored::VerdictSummary;
 use crate::domain::time::Millis;
 
-/// Chance that the application answered where a response is an ordinary success and no cache
-/// speaks up.
-const SERVED_CHANCE: f64 = 0.7;
-
 /// Says who wrote `response`, which kind of limit it was, and why.
 pub fn classify(response: &Response) -> Verdict {
     let facts = Facts::of(response);
-    if response.status.is_none() && response.claimed_layer == Some(Layer::Client) {
-        return refused_by_the_caller(&facts);
-    }
-    if response.status.is_none() {
-        return plain(&facts, Responder::Unknown, 0.0, Tri::Unknown);
-    }
-    if is_plain_success(&facts) {
-        return plain(&facts, Responder::Origin, SERVED_CHANCE, Tri::Yes);
-    }
-    let reading = retry_after::read(&response.headers, response.observed_at);
-    let mut sheet = Sheet { is_extract: !response.headers_complete, ..Sheet::default() };
-    for signature in registry::all() {
-        (signature.look)(&facts, &mut sheet);
-    }
-    sheet.heed_signed_body();
-    limits::long_wait(&facts, &reading, &mut sheet);
-    claimed_layer(&facts, &mut sheet);
-    let answer = walk::walk(&sheet, outermost(&facts), &response.path);
-    compose(&facts, &sheet, &reading, answer)
+    decide(&facts).verdict(&facts)
 }
 
-/// The part of a verdict that is stored beside an attempt.
-pub fn summary(response: &Response, verdict: &Verdict) -> VerdictSummary {
+/// The part of a verdict that is stored beside an attempt, without putting the why into words.
+pub fn summarize(response: &Response) -> VerdictSummary {
+    decide(&Facts::of(response)).summary()
+}
+
+/// Everything that is decided about a response, before any of it is put into words.
+struct Decision {
+    sheet: Sheet,
+    reading: Reading,
+    answer: Answer,
+    limit: Limit,
+    reached: Tri,
+    /// Nothing that could be collected would tell more.
+    is_settled: bool,
+}
+
+fn decide(facts: &Facts<'_>) -> Decision {
+    let response = facts.response;
     let reading = retry_after::read(&response.headers, response.observed_at);
-    VerdictSummary {
-        returned_by: verdict.returned_by,
-        layer: verdict.layer,
-        outcome: verdict.outcome,
-        confidence: verdict.confidence,
-        limited: verdict.limited,
-        limit_type: verdict.limit_type,
-        reached_origin: verdict.reached_origin,
-        promised_ms: reading.remaining.map(|wait| wait.0),
-        promised_by_date: reading.by_date,
-        clock_skew_ms: reading.clock_skew.map(|skew| skew.0),
+    let by_caller = response.claimed_layer == Some(Layer::Client);
+    match response.status {
+        None if by_caller => Decision::settled(facts, reading, refused_by_the_caller(), CALLER),
+        None => Decision::settled(facts, reading, Sheet::default(), NOBODY),
+        Some(_) if is_plain_success(facts) => {
+            Decision::settled(facts, reading, Sheet::default(), SERVED)
+        }
+        Some(_) => weigh(facts, reading),
     }
 }
+
+/// Lets every signature look, and weighs what they claim.
+fn weigh(facts: &Facts<'_>, reading: Reading) -> Decision {
+    let response = facts.response;
+    let mut sheet = Sheet { is_extract: !response.headers_complete, ..Sheet::default() };
+    for signature in registry::all() {
+        (signature.look)(facts, &mut sheet);
+    }
+    sheet.heed_signed_body();
+    limits::long_wait(facts, &reading, &mut sheet);
+    claimed_layer(facts, &mut sheet);
+    let answer = walk::walk(&sheet, outermost(facts), &response.path);
+    let limit = limits::decide(facts.status, &sheet, &answer);
+    let reached = reached_origin(&sheet, &answer);
+    Decision { sheet, reading, answer, limit, reached, is_settled: false }
+}
+
+/// An answer that takes no weighing: who, with which chance, and whether the origin was reached.
+type Settled = (Responder, f64, Tri);
+
+/// The caller's own breaker or limiter held the request back, as only the caller can say, and it
+/// is right about it; it is no server's limit.
+const CALLER: Settled = (Responder::Client, 0.98, Tri::No);
+/// There was no response.
+const NOBODY: Settled = (Responder::Unknown, 0.0, Tri::Unknown);
+/// The chance that the application answered where a response is an ordinary success and no cache
+/// speaks up.
+const SERVED: Settled = (Responder::Origin, 0.7, Tri::Yes);
 
 /// An answer that was served, with nothing in it that a cache or a limiter writes: by far the most
 /// common response, so it is settled first.
@@ -76,36 +96,12 @@ fn is_plain_success(facts: &Facts<'_>) -> bool {
         && !unnamed::is_block_page(facts)
 }
 
-/// A verdict without evidence.
-fn plain(facts: &Facts<'_>, responder: Responder, chance: f64, reached: Tri) -> Verdict {
-    let response = facts.response;
-    let reading = retry_after::read(&response.headers, response.observed_at);
-    let answer = Answer {
-        responder,
-        chance,
-        stopped_at: None,
-        hops: facts.response.path.clone(),
-        conflicts: Vec::new(),
-    };
-    let mut verdict = compose(facts, &Sheet::default(), &reading, answer);
-    verdict.reached_origin = reached;
-    verdict.collect_next = None;
-    verdict
+/// What speaks for the caller's own breaker where nothing was sent.
+fn refused_by_the_caller() -> Sheet {
+    let seen = "the caller's own breaker or limiter";
+    let claim = Claim::at(&CL_2, Responder::Client, Weight::Strong, seen);
+    Sheet { claims: vec![claim], ..Sheet::default() }
 }
-
-/// Nothing was sent: the caller's own breaker or limiter held the request back, as only the caller
-/// can say. It is no server's limit.
-fn refused_by_the_caller(facts: &Facts<'_>) -> Verdict {
-    let mut verdict = plain(facts, Responder::Client, CALLER_CHANCE, Tri::No);
-    verdict.evidence = vec![
-        Claim::at(&CL_2, Responder::Client, Weight::Strong, "the caller's own breaker or limiter")
-            .evidence(),
-    ];
-    verdict
-}
-
-/// Chance that a caller is right about its own breaker.
-const CALLER_CHANCE: f64 = 0.98;
 
 static CL_1: Rule = Rule::new("CL-1", "docs/signatures.md#client-claim");
 static CL_2: Rule = Rule::new("CL-2", "docs/signatures.md#client-claim");
@@ -212,52 +208,87 @@ fn reached_origin(sheet: &Sheet, answer: &Answer) -> Tri {
     }
 }
 
-fn compose(facts: &Facts<'_>, sheet: &Sheet, reading: &Reading, answer: Answer) -> Verdict {
-    let limit = limits::decide(facts.status, sheet, &answer);
-    let outcome = walk::certainty(answer.responder, answer.chance);
-    let reached = reached_origin(sheet, &answer);
-    let (mut evidence, against) = sides(sheet, &answer);
-    evidence.extend(sheet.not_a_limit.clone());
-    let open = matches!(outcome, Certainty::Unknown | Certainty::Likely);
-    let ask_about = answer.stopped_at.or_else(|| {
-        if answer.responder == Responder::Origin {
-            answer.hops.last().copied()
-        } else if answer.responder == Responder::Unknown {
-            None
-        } else {
-            Some(answer.responder)
+impl Decision {
+    fn settled(facts: &Facts<'_>, reading: Reading, sheet: Sheet, settled: Settled) -> Self {
+        let (responder, chance, reached) = settled;
+        let answer = Answer {
+            responder,
+            chance,
+            stopped_at: None,
+            hops: facts.response.path.clone(),
+            conflicts: Vec::new(),
+        };
+        let limit = limits::decide(facts.status, &sheet, &answer);
+        Self { sheet, reading, answer, limit, reached, is_settled: true }
+    }
+
+    fn outcome(&self) -> Certainty {
+        walk::certainty(self.answer.responder, self.answer.chance)
+    }
+
+    fn summary(&self) -> VerdictSummary {
+        let Self { reading, answer, limit, .. } = self;
+        VerdictSummary {
+            returned_by: answer.responder,
+            layer: answer.responder.layer(),
+            outcome: self.outcome(),
+            confidence: answer.chance,
+            limited: limit.refused,
+            limit_type: limit.kind,
+            reached_origin: self.reached,
+            promised_ms: reading.remaining.map(|wait| wait.0),
+            promised_by_date: reading.by_date,
+            clock_skew_ms: reading.clock_skew.map(|skew| skew.0),
         }
-    });
-    let next = if sheet.is_extract && !sheet.attributes() {
-        collect::head()
-    } else {
-        collect::next(ask_about)
-    };
-    let mut verdict = Verdict {
-        returned_by: answer.responder,
-        layer: answer.responder.layer(),
-        confidence: answer.chance,
-        outcome,
-        limited: limit.refused,
-        limit_type: limit.kind,
-        limit_type_confidence: limit.chance,
-        limit_unit: if limit.refused { limit.unit } else { LimitUnit::Unknown },
-        reached_origin: reached,
-        provider: provider(facts, sheet),
-        cached_of: limit.cached_of.filter(|kind| *kind != LimitType::Unknown),
-        retry_after_seconds: reading.strict_delay.map(Millis::as_secs_f64),
-        retry_after_remaining_seconds: reading.remaining.map(Millis::as_secs_f64),
-        retry_after_lenient_seconds: reading.lenient_delay.map(Millis::as_secs_f64),
-        retry_after_flags: reading.flags.iter().map(|flag| flag.as_str().to_owned()).collect(),
-        evidence,
-        against,
-        conflicts: answer.conflicts,
-        hops: answer.hops,
-        collect_next: open.then_some(next),
-        hidden_retries: sheet.claims.iter().find_map(|c| c.retries),
-    };
-    show_claim(facts, sheet, &mut verdict);
-    verdict
+    }
+
+    /// The whole verdict, with its evidence in words.
+    fn verdict(self, facts: &Facts<'_>) -> Verdict {
+        let outcome = self.outcome();
+        let open = matches!(outcome, Certainty::Unknown | Certainty::Likely) && !self.is_settled;
+        let next = open.then(|| self.next());
+        let Self { sheet, reading, answer, limit, reached, .. } = self;
+        let (mut evidence, against) = sides(&sheet, &answer);
+        evidence.extend(sheet.not_a_limit.clone());
+        let mut verdict = Verdict {
+            returned_by: answer.responder,
+            layer: answer.responder.layer(),
+            confidence: answer.chance,
+            outcome,
+            limited: limit.refused,
+            limit_type: limit.kind,
+            limit_type_confidence: limit.chance,
+            limit_unit: if limit.refused { limit.unit } else { LimitUnit::Unknown },
+            reached_origin: reached,
+            provider: provider(facts, &sheet),
+            cached_of: limit.cached_of.filter(|kind| *kind != LimitType::Unknown),
+            retry_after_seconds: reading.strict_delay.map(Millis::as_secs_f64),
+            retry_after_remaining_seconds: reading.remaining.map(Millis::as_secs_f64),
+            retry_after_lenient_seconds: reading.lenient_delay.map(Millis::as_secs_f64),
+            retry_after_flags: reading.flags.iter().map(|flag| flag.as_str().to_owned()).collect(),
+            evidence,
+            against,
+            conflicts: answer.conflicts,
+            hops: answer.hops,
+            collect_next: next,
+            hidden_retries: sheet.claims.iter().find_map(|c| c.retries),
+        };
+        show_claim(facts, &sheet, &mut verdict);
+        verdict
+    }
+
+    /// What to collect where the verdict is open.
+    fn next(&self) -> CollectNext {
+        if self.sheet.is_extract && !self.sheet.attributes() {
+            return collect::head();
+        }
+        let answer = &self.answer;
+        collect::next(answer.stopped_at.or(match answer.responder {
+            Responder::Origin => answer.hops.last().copied(),
+            Responder::Unknown => None,
+            responder => Some(responder),
+        }))
+    }
 }
 
 /// Evidence for the answer and against it, strongest first; ties go by rule, so that the order of
@@ -660,6 +691,24 @@ mod tests {
             })
     }
 
+    /// The summary as it follows from the whole verdict.
+    fn of_verdict(response: &Response) -> VerdictSummary {
+        let verdict = classify(response);
+        let reading = retry_after::read(&response.headers, response.observed_at);
+        VerdictSummary {
+            returned_by: verdict.returned_by,
+            layer: verdict.layer,
+            outcome: verdict.outcome,
+            confidence: verdict.confidence,
+            limited: verdict.limited,
+            limit_type: verdict.limit_type,
+            reached_origin: verdict.reached_origin,
+            promised_ms: reading.remaining.map(|wait| wait.0),
+            promised_by_date: reading.by_date,
+            clock_skew_ms: reading.clock_skew.map(|skew| skew.0),
+        }
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
 
@@ -685,8 +734,11 @@ mod tests {
             prop_assert!((0.0..=1.0).contains(&verdict.limit_type_confidence));
             prop_assert!(response.status != Some(429) || verdict.limited);
             prop_assert!(verdict.limited || verdict.limit_type == LimitType::Unknown);
-            let summary = summary(&response, &verdict);
-            prop_assert_eq!(summary.returned_by, verdict.returned_by);
+        }
+
+        #[test]
+        fn a_summary_says_what_the_verdict_says(response in any_response()) {
+            prop_assert_eq!(summarize(&response), of_verdict(&response));
         }
 
         #[test]

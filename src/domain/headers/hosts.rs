@@ -5,6 +5,10 @@
 //! may come from the customer's own application. A custom domain hides all of this, so that no
 //! match proves nothing.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
 /// One host pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HostRule {
@@ -130,17 +134,41 @@ pub const HOSTS: &[HostRule] = &[
 /// `host` may be in any case and carry a port; `path` decides where only a part of a host is an
 /// API, and without a path the host alone is believed.
 pub fn provider_of(host: &str, path: Option<&str>) -> Option<&'static str> {
-    let host = host.trim().trim_end_matches('.').to_ascii_lowercase();
+    let host = host.trim().trim_end_matches('.');
+    let host = if host.bytes().any(|b| b.is_ascii_uppercase()) {
+        Cow::Owned(host.to_ascii_lowercase())
+    } else {
+        Cow::Borrowed(host)
+    };
     let host = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => host.as_str(),
+        _ => &host,
     };
-    HOSTS
+    BY_DOMAIN
+        .get(domain(host))?
         .iter()
         .filter(|rule| host_matches(rule.host, host))
         .filter(|rule| path.is_none_or(|path| path.starts_with(rule.path)))
         .max_by_key(|rule| rule.host.len() + rule.path.len())
         .and_then(|rule| rule.provider)
+}
+
+/// The known hosts by their [`domain`], which every pattern spells out: most hosts of a fleet are
+/// nobody's here, and one look-up says so.
+static BY_DOMAIN: LazyLock<HashMap<&str, Vec<&HostRule>>> = LazyLock::new(|| {
+    let mut rules: HashMap<&str, Vec<&HostRule>> = HashMap::new();
+    for rule in HOSTS {
+        rules.entry(domain(rule.host)).or_default().push(rule);
+    }
+    rules
+});
+
+/// The last two labels of a host.
+fn domain(host: &str) -> &str {
+    host.rmatch_indices('.')
+        .nth(1)
+        .and_then(|(dot, _)| host.split_at_checked(dot + 1))
+        .map_or(host, |(_, domain)| domain)
 }
 
 fn host_matches(pattern: &str, host: &str) -> bool {
@@ -228,6 +256,8 @@ mod tests {
                 rule.path
             );
             assert_eq!(rule.host, rule.host.to_ascii_lowercase());
+            let domain = domain(rule.host);
+            assert!(!domain.contains('*') && domain.contains('.'), "{}", rule.host);
         }
     }
 

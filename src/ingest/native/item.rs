@@ -217,7 +217,7 @@ fn event(slots: &Slots<'_>, reader: &mut Reader<'_>) -> Result<Event, Fault> {
     // A body is kept for limited or failed attempts only; a limit may come with status 200.
     if event.body_sample.is_some()
         && event.is_success()
-        && !classify::classify(&event.response()).limited
+        && !classify::summarize(&event.response()).limited
     {
         event.body_sample = None;
     }

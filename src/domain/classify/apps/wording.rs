@@ -222,9 +222,7 @@ fn prose(lower: &str) -> Cow<'_, str> {
 /// How long a window is that a sentence names: `per second`, `25/minute`, `per 10 seconds`, `daily
 /// limit`. True for each side that is named: below a day, a day or more.
 fn windows_named(text: &str) -> (bool, bool) {
-    let trim = |word: &'_ str| -> String {
-        word.trim_matches(|c: char| !c.is_ascii_alphanumeric()).to_owned()
-    };
+    let trim = |word| str::trim_matches(word, |c: char| !c.is_ascii_alphanumeric());
     let (mut short, mut long) = (false, false);
     let mut note = |unit: &str| {
         let unit = unit.strip_suffix('s').unwrap_or(unit);
@@ -234,16 +232,15 @@ fn windows_named(text: &str) -> (bool, bool) {
     let mut words = text.split([' ', '\n', '\t', '"', '_', '-']).map(trim).peekable();
     while let Some(word) = words.next() {
         if word == "per" {
-            let is_number = |w: &String| w.bytes().all(|b| b.is_ascii_digit());
-            let number = words.next_if(|w| is_number(w));
-            if let Some(unit) = words.peek().filter(|_| number.as_deref() != Some("")) {
+            let number = words.next_if(|w| w.bytes().all(|b| b.is_ascii_digit()));
+            if let Some(unit) = words.peek().filter(|_| number != Some("")) {
                 note(unit);
             }
         } else if let Some((count, unit)) = word.split_once('/') {
             if count.ends_with(|c: char| c.is_ascii_digit()) || count.starts_with("request") {
                 note(unit);
             }
-        } else if matches!(word.as_str(), "daily" | "weekly" | "monthly" | "hourly") {
+        } else if matches!(word, "daily" | "weekly" | "monthly" | "hourly") {
             let of_limit = words.peek().is_some_and(|next| {
                 ["limit", "quota", "request", "api", "usage", "allowance", "cap", "call", "rate"]
                     .iter()

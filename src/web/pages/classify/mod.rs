@@ -112,7 +112,7 @@ impl Input {
 /// Limited or failed exchanges; the others of a HAR file are left out.
 fn is_worth_judging(response: &Response) -> bool {
     response.status.is_some_and(|status| status >= 400)
-        || crate::domain::classify::classify(response).limited
+        || crate::domain::classify::summarize(response).limited
 }
 
 /// The JSON of one judged response, the same as the command line's.
