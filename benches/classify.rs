@@ -1,7 +1,7 @@
 //! What a verdict costs on the way in: events of the fleet in `tests/it/workload` go through
 //! decoding (with redaction), verdict and draft on one thread, in batches as the door takes them.
-//! Each phase is timed by itself; what is printed is the median over rounds, in microseconds an
-//! event. Behind the bar stand the parts of a verdict (the response put together, the decision) and
+//! Each phase is timed by itself; what is printed is the mean over batches of the median
+//! over rounds, in microseconds an event. Behind the bar stand the parts of a verdict (the response put together, the decision) and
 //! what the whole verdict costs with its evidence in words, which only pages ask for.
 //!
 //! The goals: a verdict in at most 3 µs over the whole mix, 20 µs for limited ones alone. Times are
@@ -17,7 +17,6 @@ mod workload;
 use retrylens::domain::classify::{classify, summarize};
 use retrylens::domain::event::Event;
 use retrylens::domain::key_hash::KeyHasher;
-use retrylens::domain::stored::NewEvent;
 use retrylens::ingest::native::{DecodeOptions, Format, RawKeys, decode};
 use retrylens::ingest::response;
 use retrylens::pipeline::judge;
@@ -25,7 +24,7 @@ use retrylens::store::Draft;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The most that a verdict may cost, in microseconds: over the mix, and where a limit refused.
 const GOAL_US: f64 = 3.0;
@@ -39,85 +38,66 @@ fn say(line: &str) {
     writeln!(std::io::stdout().lock(), "{line}").unwrap();
 }
 
-/// Runs `work`, adding the time it takes to `sum`.
-fn timed<T>(sum: &mut Duration, work: impl FnOnce() -> T) -> T {
+/// Microseconds an event, by phase.
+type Cost = [f64; 6];
+const DECODE: usize = 0;
+const JUDGE: usize = 1;
+const DRAFT: usize = 2;
+/// The parts of a verdict, in runs of their own: the response put together, the decision.
+const RESPONSE: usize = 3;
+const DECISION: usize = 4;
+/// The whole verdict in words, as a page asks for it.
+const IN_WORDS: usize = 5;
+
+/// Runs `work` and says how long it took, in microseconds.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, f64) {
     let begun = Instant::now();
     let result = black_box(work());
-    *sum += begun.elapsed();
-    result
+    (result, begun.elapsed().as_secs_f64() * 1e6)
 }
 
-/// Time spent in each phase, over some events.
-#[derive(Default, Clone, Copy)]
-struct Spent {
-    decode: Duration,
-    judge: Duration,
-    draft: Duration,
-    /// The parts of `judge`, in runs of their own.
-    response: Duration,
-    summarize: Duration,
-    /// The whole verdict in words, as a page asks for it.
-    classify: Duration,
+/// Sends a body through every phase once.
+fn pass(body: &str, options: &DecodeOptions<'_>) -> Cost {
+    let mut cost = [0.0; 6];
+    let (decoded, took) = timed(|| decode(body.as_bytes(), options).unwrap());
+    cost[DECODE] = took;
+    assert!(decoded.rejects.is_empty(), "{:?}", decoded.rejects.first());
+    let events: Vec<Event> = decoded.events.into_iter().map(|(_, event)| event).collect();
+
+    let (responses, took) = timed(|| events.iter().map(Event::response).collect::<Vec<_>>());
+    cost[RESPONSE] = took;
+    (_, cost[DECISION]) = timed(|| responses.iter().map(summarize).collect::<Vec<_>>());
+    (_, cost[IN_WORDS]) = timed(|| responses.iter().map(classify).collect::<Vec<_>>());
+    drop(responses);
+
+    let (judged, took) = timed(|| events.into_iter().map(judge).collect::<Vec<_>>());
+    cost[JUDGE] = took;
+    let (drafts, took) = timed(|| judged.into_iter().map(Draft::new).collect::<Vec<_>>());
+    cost[DRAFT] = took;
+    assert_eq!(drafts.len(), body.lines().count());
+    #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
+    cost.map(|sum| sum / drafts.len() as f64)
 }
 
-/// Microseconds an event.
-#[derive(Clone, Copy)]
-struct Cost {
-    decode: f64,
-    judge: f64,
-    draft: f64,
-    response: f64,
-    summarize: f64,
-    classify: f64,
-}
-
-/// Sends bodies through every phase once.
-fn round(bodies: &[String], options: &DecodeOptions<'_>) -> (Spent, usize) {
-    let mut spent = Spent::default();
-    let mut count = 0;
-    for body in bodies {
-        let decoded = timed(&mut spent.decode, || decode(body.as_bytes(), options)).unwrap();
-        assert!(decoded.rejects.is_empty(), "{:?}", decoded.rejects.first());
-        let events: Vec<Event> = decoded.events.into_iter().map(|(_, event)| event).collect();
-        count += events.len();
-
-        let responses =
-            timed(&mut spent.response, || events.iter().map(Event::response).collect::<Vec<_>>());
-        timed(&mut spent.summarize, || responses.iter().map(summarize).collect::<Vec<_>>());
-        timed(&mut spent.classify, || responses.iter().map(classify).collect::<Vec<_>>());
-        drop(responses);
-
-        let judged: Vec<NewEvent> =
-            timed(&mut spent.judge, || events.into_iter().map(judge).collect());
-        let drafts: Vec<Draft> =
-            timed(&mut spent.draft, || judged.into_iter().map(Draft::new).collect());
-        assert_eq!(drafts.len(), body.lines().count());
-    }
-    (spent, count)
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// The median cost of each phase over `rounds`, after one that warms up.
+/// The cost of each phase: the mean over the batches of each one's median over `rounds`, after one
+/// round that warms up.
 fn cost(lines: &[&str], batch: usize, rounds: u64, options: &DecodeOptions<'_>) -> Cost {
     let bodies: Vec<String> = lines.chunks(batch).map(|part| part.join("\n")).collect();
-    round(&bodies, options);
-    let all: Vec<(Spent, usize)> = (0..rounds).map(|_| round(&bodies, options)).collect();
-    let per_event = |phase: fn(&Spent) -> Duration| {
+    let round = || bodies.iter().map(|body| pass(body, options)).collect::<Vec<Cost>>();
+    round();
+    let rounds: Vec<Vec<Cost>> = (0..rounds).map(|_| round()).collect();
+    std::array::from_fn(|phase| {
+        let medians = (0..bodies.len()).map(|at| median(rounds.iter().map(|r| r[at][phase])));
         #[expect(clippy::cast_precision_loss, reason = "numbers for people")]
-        median(all.iter().map(|(s, n)| phase(s).as_secs_f64() * 1e6 / *n as f64).collect())
-    };
-    Cost {
-        decode: per_event(|s| s.decode),
-        judge: per_event(|s| s.judge),
-        draft: per_event(|s| s.draft),
-        response: per_event(|s| s.response),
-        summarize: per_event(|s| s.summarize),
-        classify: per_event(|s| s.classify),
-    }
+        let mean = medians.sum::<f64>() / bodies.len() as f64;
+        mean
+    })
+}
+
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// The answers in `tests/data/responses` as lines of NDJSON: what the products of every signature
@@ -190,15 +170,17 @@ fn main() {
         refusals.len()
     ));
 
-    say(
-        "µs an event                     decode  verdict    draft   | response  decision   in words",
-    );
+    let head = ["decode", "verdict", "draft", "response", "decision", "in words"];
+    let line = |what: &str, cells: [String; 6]| {
+        let [decode, judge, draft, response, decision, words] = cells;
+        say(&format!(
+            "{what:<24}{decode:>9}{judge:>9}{draft:>9}  |{response:>9}{decision:>10}{words:>10}"
+        ));
+    };
+    line("µs an event", head.map(str::to_owned));
     let show = |what: &str, lines: &[&str]| -> Cost {
         let cost = cost(lines, batch, rounds, &options);
-        say(&format!(
-            "{what:<30} {:>7.2}  {:>7.2}  {:>7.2}   | {:>8.2}  {:>8.2}   {:>8.2}",
-            cost.decode, cost.judge, cost.draft, cost.response, cost.summarize, cost.classify,
-        ));
+        line(what, cost.map(|us| format!("{us:.2}")));
         cost
     };
     let mix = show("the fleet", &all);
@@ -211,9 +193,9 @@ fn main() {
         let word = if cost <= goal { "PASS" } else { "FAIL" };
         say(&format!("{word}  {what}: {cost:.2} µs, goal {goal:.0} µs"));
     };
-    verdict("a verdict over the fleet", mix.judge, GOAL_US);
-    verdict("a verdict on a limited event of the fleet", refused.judge, LIMITED_GOAL_US);
-    verdict("a verdict on a limited sample", foreign.judge, LIMITED_GOAL_US);
+    verdict("a verdict over the fleet", mix[JUDGE], GOAL_US);
+    verdict("a verdict on a limited event of the fleet", refused[JUDGE], LIMITED_GOAL_US);
+    verdict("a verdict on a limited sample", foreign[JUDGE], LIMITED_GOAL_US);
 }
 
 fn per_cent(part: usize, whole: usize) -> f64 {

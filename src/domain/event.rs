@@ -180,7 +180,10 @@ impl Event {
     /// The response in this event, as `classify` judges it. Headers of an event are an allow-listed
     /// part, so they never count as complete.
     pub fn response(&self) -> Response {
-        let mut headers: HeaderFields = self.headers.iter().map(|(n, v)| (n, v)).collect();
+        let mut headers = HeaderFields::with_capacity(self.headers.len() + 2);
+        for (name, value) in &self.headers {
+            headers.push(name, value);
+        }
         let extra = [
             ("retry-after", self.retry_after.as_ref()),
             ("content-type", self.content_type.as_ref()),

@@ -92,15 +92,19 @@ fn is_redacted_id(text: &str) -> bool {
 
 /// The parts to replace, in order, none touching another.
 fn find(text: &str) -> Vec<Part> {
-    let signs = Signs::of(text);
-    if signs.is_harmless() {
+    let made = Made::of(text);
+    if made.is_one_word() && text.len() < SHORTEST_TOKEN {
         return Vec::new();
     }
+    find_by(text, &Signs::of(text, made))
+}
+
+fn find_by(text: &str, signs: &Signs) -> Vec<Part> {
     let mut parts = Vec::new();
-    by_prefix(text, &signs, &mut parts);
-    by_shape(text, &signs, &mut parts);
-    by_pair(text, &signs, &mut parts);
-    by_number(text, &signs, &mut parts);
+    by_prefix(text, signs, &mut parts);
+    by_shape(text, signs, &mut parts);
+    by_pair(text, signs, &mut parts);
+    by_number(text, signs, &mut parts);
     parts.sort_by_key(|part| (part.range.start, usize::MAX - part.range.end));
     let mut merged: Vec<Part> = Vec::with_capacity(parts.len());
     for part in parts {
@@ -132,16 +136,93 @@ fn replace(text: &str, parts: &[Part]) -> String {
 
 // ---- the cheap look ---------------------------------------------------------------------------
 
+/// The kinds of bytes in a text, a bit for each.
+#[derive(Debug, Default, Clone, Copy)]
+struct Made(u16);
+
+impl Made {
+    const DIGIT: u16 = 1;
+    const DASH: u16 = 1 << 1;
+    /// The letter `u`: of ids in hexadecimal, UUIDs and the like none has it.
+    const U: u16 = 1 << 2;
+    const DOT: u16 = 1 << 3;
+    const SLASH: u16 = 1 << 4;
+    const PLUS: u16 = 1 << 5;
+    const AT: u16 = 1 << 6;
+    const PERCENT: u16 = 1 << 7;
+    const SEMICOLON: u16 = 1 << 8;
+    /// `:` and `=`.
+    const SIGN: u16 = 1 << 9;
+    /// White space, also what of other bytes may be some.
+    const SPACE: u16 = 1 << 10;
+    const OTHER: u16 = 1 << 11;
+
+    fn of(text: &str) -> Self {
+        Self(text.bytes().fold(0, |made, byte| made | KINDS[usize::from(byte)]))
+    }
+
+    fn has(self, kinds: u16) -> bool {
+        self.0 & kinds != 0
+    }
+
+    /// Whether nothing sets words apart as names from values, schemes from tokens or users from
+    /// hosts: only a token by itself can match.
+    fn is_one_word(self) -> bool {
+        !self.has(Self::AT | Self::PERCENT | Self::SIGN | Self::SPACE | Self::PLUS)
+    }
+
+    /// Whether it is but letters, digits, `_` and `-`.
+    fn is_plain(self) -> bool {
+        !self.has(!(Self::DIGIT | Self::DASH | Self::U))
+    }
+}
+
+/// The kind of each byte; letters and `_` have none of their own.
+static KINDS: [u16; 256] = {
+    let mut kinds = [Made::SPACE; 256];
+    let mut byte = 0_u8;
+    while byte < 0x80 {
+        kinds[byte as usize] = match byte {
+            b'u' | b'U' => Made::U,
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => 0,
+            b'0'..=b'9' => Made::DIGIT,
+            b'-' => Made::DASH,
+            b'.' => Made::DOT,
+            b'/' => Made::SLASH,
+            b'+' => Made::PLUS,
+            b'@' => Made::AT,
+            b'%' => Made::PERCENT,
+            b';' => Made::SEMICOLON,
+            b':' | b'=' => Made::SIGN,
+            b'\t'..=b'\r' | b' ' => Made::SPACE,
+            _ => Made::OTHER,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
+/// The length of the shortest token that a prefix gives away. Numbers and what has a shape of its
+/// own are longer.
+const SHORTEST_TOKEN: usize = {
+    let mut shortest = 14;
+    let mut i = 0;
+    while i < PREFIXES.len() {
+        let length = PREFIXES[i].0.len() + PREFIXES[i].2;
+        if length < shortest {
+            shortest = length;
+        }
+        i += 1;
+    }
+    shortest
+};
+
 /// What one pass over the bytes tells about which rules can match at all.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "one for each byte that a rule waits for")]
 struct Signs {
-    at: bool,
+    made: Made,
+    /// The sign of a pair with a name before it; in a time of day it is a digit.
     pair: bool,
-    percent: bool,
-    slash: bool,
-    space: bool,
-    semicolon: bool,
     dashes: bool,
     /// Which of [`WORDS`] may begin somewhere: a bit for each group.
     words: u8,
@@ -153,33 +234,30 @@ struct Signs {
     jumble: usize,
 }
 
-/// Every token that a prefix rule finds has a run at least this long.
-const SHORT_RUN: usize = 8;
-
 impl Signs {
-    fn of(text: &str) -> Self {
-        let mut signs = Self::default();
+    fn of(text: &str, made: Made) -> Self {
+        let digits = if made.has(Made::DIGIT) { most_digits(text) } else { 0 };
+        if made.is_plain() {
+            // Ids, for the most part: no word in them tells anything.
+            let (longest_run, jumble) = (text.len(), text.len());
+            return Self { made, digits, longest_run, jumble, ..Self::default() };
+        }
+        let mut signs = Self { made, digits, ..Self::default() };
         let (mut run, mut jumble) = (0_usize, 0_usize);
         let mut previous = 0_u8;
-        let (mut three, mut digits) = (0, 0);
+        let mut three = 0;
         for &byte in text.as_bytes() {
             if byte.is_ascii_alphanumeric() {
                 run += 1;
                 jumble += 1;
                 if byte.is_ascii_digit() {
-                    digits += 1;
-                    signs.digits = signs.digits.max(digits);
                     three = 0;
                 } else {
-                    digits = 0;
                     three = pushed(three, byte);
                     signs.words |= WORD_BITS[three];
                 }
             } else {
                 three = 0;
-                if !matches!(byte, b' ' | b'-') {
-                    digits = 0;
-                }
                 match byte {
                     b'_' | b'-' => {
                         run += 1;
@@ -191,16 +269,7 @@ impl Signs {
                     b'/' | b'+' => jumble += 1,
                     _ => signs.jumble = signs.jumble.max(std::mem::take(&mut jumble)),
                 }
-                match byte {
-                    b'@' => signs.at = true,
-                    b'%' => signs.percent = true,
-                    b'/' => signs.slash = true,
-                    b';' => signs.semicolon = true,
-                    // A name stands before the sign of a pair; in a time of day it is a digit.
-                    b':' | b'=' if !previous.is_ascii_digit() => signs.pair = true,
-                    _ if byte.is_ascii_whitespace() => signs.space = true,
-                    _ => {}
-                }
+                signs.pair |= matches!(byte, b':' | b'=') && !previous.is_ascii_digit();
             }
             previous = byte;
         }
@@ -209,18 +278,29 @@ impl Signs {
         signs
     }
 
-    fn is_harmless(&self) -> bool {
-        self.words == 0
-            && self.longest_run < SHORT_RUN
-            && self.jumble < 40
-            && self.digits < MIN_NUMBER_DIGITS
-            && !self.at
-            && !self.percent
-    }
-
     fn has(&self, group: u8) -> bool {
         self.words & group != 0
     }
+
+    fn made_with(&self, kinds: u16) -> bool {
+        self.made.has(kinds)
+    }
+}
+
+/// Most digits in a row, spaces and dashes between them passed over.
+fn most_digits(text: &str) -> usize {
+    let (mut most, mut digits) = (0, 0);
+    for byte in text.bytes() {
+        match byte {
+            b'0'..=b'9' => {
+                digits += 1;
+                most = most.max(digits);
+            }
+            b' ' | b'-' => {}
+            _ => digits = 0,
+        }
+    }
+    most
 }
 
 /// Names of pairs; also what stands before a token.
@@ -237,6 +317,8 @@ const BEARER_WORD: u8 = 1 << 4;
 const SCHEME_WORD: u8 = 1 << 5;
 /// What else stands before a token in prose.
 const TOKEN_WORD: u8 = 1 << 6;
+/// Words of a webhook's address.
+const HOOK_WORD: u8 = 1 << 7;
 
 /// The first three letters of the words that rules wait for, and the rules' group.
 const WORDS: &[(&[u8; 3], u8)] = &[
@@ -270,6 +352,7 @@ const WORDS: &[(&[u8; 3], u8)] = &[
     (b"bas", SCHEME_WORD),
     (b"dig", SCHEME_WORD),
     (b"neg", TOKEN_WORD),
+    (b"web", HOOK_WORD),
 ];
 
 /// The last three letters as a number of 15 bits, after `letter`. Case does not matter.
@@ -496,7 +579,7 @@ const PREFIXES: &[Prefix] = &[
 ];
 
 /// For each byte the stretch of [`PREFIXES`] that begins with it.
-const STARTS: [(usize, usize); 256] = {
+static STARTS: [(usize, usize); 256] = {
     let mut starts = [(0, 0); 256];
     let mut i = 0;
     while i < PREFIXES.len() {
@@ -510,17 +593,43 @@ const STARTS: [(usize, usize); 256] = {
     starts
 };
 
+/// A letter or digit.
+const IN_WORD: u8 = 1;
+/// The first byte of a prefix.
+const BEGINS_PREFIX: u8 = 1 << 1;
+
+/// Both marks of each byte.
+static MARKS: [u8; 256] = {
+    let mut marks = [0; 256];
+    let mut byte = 0_u8;
+    while byte < 0x80 {
+        let at = byte as usize;
+        if byte.is_ascii_alphanumeric() {
+            marks[at] |= IN_WORD;
+        }
+        if STARTS[at].1 > 0 {
+            marks[at] |= BEGINS_PREFIX;
+        }
+        byte += 1;
+    }
+    marks
+};
+
 fn by_prefix(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
-    if signs.longest_run < SHORT_RUN {
+    if text.len() < SHORTEST_TOKEN {
         return;
     }
     let bytes = text.as_bytes();
+    let has_escapes = signs.made_with(Made::PERCENT);
     let mut runs = Runs::default();
+    let mut mark = 0;
     for (at, &byte) in bytes.iter().enumerate() {
-        let (from, to) = STARTS[usize::from(byte)];
-        if to == 0 || !starts_word(bytes, at) {
+        let before = std::mem::replace(&mut mark, MARKS[usize::from(byte)]);
+        let is_inside = before & IN_WORD != 0;
+        if mark & BEGINS_PREFIX == 0 || is_inside && !(has_escapes && starts_word(bytes, at)) {
             continue;
         }
+        let (from, to) = STARTS[usize::from(byte)];
         let rest = bytes.get(at..).unwrap_or_default();
         let candidates = PREFIXES.get(from..to).unwrap_or_default();
         parts.extend(candidates.iter().find_map(|(prefix, tail, least, kind)| {
@@ -573,11 +682,16 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             |s| s.dashes,
             always,
         ),
-        shape("url-credentials", r#"://(?P<v>[^\s/?#@"'<>]+)@"#, |s| s.at && s.slash, always),
+        shape(
+            "url-credentials",
+            r#"://(?P<v>[^\s/?#@"'<>]+)@"#,
+            |s| s.made_with(Made::AT) && s.made_with(Made::SLASH),
+            always,
+        ),
         shape(
             "email",
             r"(?P<v>[A-Za-z0-9._%+-]+(?:@|%40)[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,})",
-            |s| s.at || s.percent,
+            |s| s.made_with(Made::AT | Made::PERCENT),
             always,
         ),
         // Header fields inside a text: all up to the end of the line or the quote.
@@ -596,7 +710,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         shape(
             "cookie",
             r"(?i)(?:^|[^;\s]\s+|[^;\sa-z0-9_.!%-])[a-z0-9_.!%-]+=(?P<v>[^;\s,]+)\s*;\s*(?:path=|domain=|expires=|max-age=|samesite=|secure(?:;|$)|httponly|partitioned)",
-            |s| s.pair && s.semicolon && s.has(ATTRIBUTE_WORD),
+            |s| s.made_with(Made::SIGN) && s.made_with(Made::SEMICOLON) && s.has(ATTRIBUTE_WORD),
             always,
         ),
         shape(
@@ -608,7 +722,7 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         shape(
             "token",
             r"(?i)(?:^|[^a-z0-9])(?:token|apikey|api-key|api key|negotiate)(?:\s+|%20|\+)(?P<v>[a-z0-9._~+/-]{6,}=*)",
-            |s| s.has(TOKEN_WORD) && (s.space || s.percent || s.jumble > 6),
+            |s| s.has(TOKEN_WORD) && s.made_with(Made::SPACE | Made::PERCENT | Made::PLUS),
             |value| value.len() >= 20 || is_odd_word(value),
         ),
         shape(
@@ -626,37 +740,37 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         shape(
             "slack-webhook",
             r"(?P<v>(?:services/)?T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,})",
-            |s| s.slash && s.longest_run >= 16,
+            |s| s.made_with(Made::SLASH) && s.longest_run >= 16,
             always,
         ),
         shape(
             "discord-webhook",
             r"webhooks/(?P<v>[0-9]{15,}/[A-Za-z0-9_-]{20,})",
-            |s| s.slash && s.longest_run >= 20,
+            |s| s.has(HOOK_WORD) && s.made_with(Made::SLASH) && s.longest_run >= 20,
             always,
         ),
         shape(
             "teams-webhook",
             r"(?i)webhookb2/(?P<v>[^\s]{20,})",
-            |s| s.slash && s.longest_run >= 9,
+            |s| s.has(HOOK_WORD) && s.made_with(Made::SLASH),
             unmarked,
         ),
         shape(
             "discord-token",
             r"(?:^|[^A-Za-z0-9_-])(?P<v>[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,})",
-            |s| s.longest_run >= 27,
+            |s| s.made_with(Made::DOT) && s.longest_run >= 27,
             always,
         ),
         shape(
             "telegram-token",
             r"(?:^|[^A-Za-z0-9]|bot)(?P<v>[0-9]{8,10}(?::|%3[Aa])AA[A-Za-z0-9_-]{30,})",
-            |s| s.longest_run >= 30,
+            |s| s.made_with(Made::SIGN | Made::PERCENT) && s.longest_run >= 30,
             always,
         ),
         shape(
             "mailchimp-key",
             r"(?:^|[^A-Za-z0-9])(?P<v>[0-9a-f]{32}-us[0-9]{1,2})",
-            |s| s.longest_run >= 36,
+            |s| s.made_with(Made::U) && s.made_with(Made::DASH) && s.longest_run >= 36,
             always,
         ),
         shape(
@@ -789,7 +903,7 @@ static PAIR: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 fn by_pair(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
-    if !signs.has(PAIR_WORD) || !(signs.pair || signs.percent) {
+    if !signs.has(PAIR_WORD) || !(signs.pair || signs.made_with(Made::PERCENT)) {
         return;
     }
     for found in PAIR.captures_iter(text) {
@@ -1137,6 +1251,25 @@ mod tests {
         }
     }
 
+    /// As if every rule could match.
+    const EVERYTHING: Signs = Signs {
+        made: Made(u16::MAX),
+        pair: true,
+        dashes: true,
+        words: u8::MAX,
+        digits: usize::MAX,
+        longest_run: usize::MAX,
+        jumble: usize::MAX,
+    };
+
+    #[test]
+    fn a_cookie_with_a_digit_before_its_value_is_found() {
+        assert_eq!(
+            text("visitor1=q7Zp2LxV; HttpOnly").text,
+            "visitor1=[redacted: cookie]; HttpOnly"
+        );
+    }
+
     #[test]
     fn a_redacted_id_stays_distinct_and_stays_as_it_is() {
         let hasher = KeyHasher::new(b"server key");
@@ -1168,6 +1301,80 @@ mod tests {
             assert!(text(&long).text.len() < long.len() * 12);
         }
     }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn the_cheap_look_hides_nothing(
+            parts in proptest::collection::vec(prop_oneof![
+                proptest::sample::select(TRIGGERS),
+                proptest::sample::select(PREFIXES).prop_map(|prefix| prefix.0),
+            ], 0..4),
+            noise in proptest::collection::vec("[A-Za-z0-9]{0,20}|[0-9a-f]{32}|[A-Za-z0-9/+_.-]{20,60}|\\PC{0,6}", 1..5),
+            order in any::<u64>(),
+        ) {
+            let mut all: Vec<&str> = parts;
+            all.extend(noise.iter().map(String::as_str));
+            let turn = usize::try_from(order % 7).unwrap() % all.len();
+            all.rotate_left(turn);
+            if order % 2 == 0 {
+                all.reverse();
+            }
+            let input = all.concat();
+            prop_assert_eq!(find(&input), find_by(&input, &EVERYTHING));
+        }
+    }
+
+    /// What rules wait for, and what stands around it.
+    const TRIGGERS: &[&str] = &[
+        "token=",
+        "password: ",
+        "Bearer ",
+        "basic+",
+        "Basic ",
+        "api key ",
+        "negotiate%20",
+        "://",
+        "u:p@h.com",
+        "jane%40example.com",
+        "\"",
+        "'",
+        "\\",
+        " ",
+        ";",
+        "; Path=/",
+        "; httponly",
+        "sid1=",
+        "4111",
+        "4111111111111111",
+        "378282246310005",
+        "-",
+        "=",
+        ":",
+        "%3A",
+        "/",
+        "+",
+        ".",
+        "GB82WEST12345698765432",
+        "DE89 3704 0044 0532 0130 00",
+        "[redacted: jwt]",
+        "@",
+        "%40",
+        "Cookie: ",
+        "authorization:",
+        "-----BEGIN PRIVATE KEY-----",
+        "digest a=b, response=",
+        "\n",
+        "services/T0000000/B0000000/",
+        "webhooks/123456789012345/",
+        "WebhookB2/",
+        "-us12",
+        "\u{a0}",
+        "M00000000000000000000000.000000.",
+        "bot110201543:AA",
+        "0123456789abcdef0123456789abcdef-us7",
+    ];
 
     proptest! {
         #[test]

@@ -13,6 +13,11 @@ impl HeaderFields {
         Self(Vec::new())
     }
 
+    /// No fields, with room for `fields` of them.
+    pub fn with_capacity(fields: usize) -> Self {
+        Self(Vec::with_capacity(fields))
+    }
+
     /// Adds a field; the name is put in lower case and the value loses white space at its ends.
     pub fn push(&mut self, name: &str, value: &str) {
         self.0.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
@@ -51,7 +56,8 @@ impl HeaderFields {
 
 impl<N: AsRef<str>, V: AsRef<str>> FromIterator<(N, V)> for HeaderFields {
     fn from_iter<T: IntoIterator<Item = (N, V)>>(fields: T) -> Self {
-        let mut out = Self::new();
+        let fields = fields.into_iter();
+        let mut out = Self::with_capacity(fields.size_hint().0);
         for (name, value) in fields {
             out.push(name.as_ref(), value.as_ref());
         }

@@ -1,6 +1,8 @@
 //! The header fields that may be captured and stored; everything else is dropped at the door.
 
-/// Names that may be stored.
+use std::borrow::Cow;
+
+/// Names that may be stored, in order.
 const NAMES: &[&str] = &[
     "age",
     "apigw-requestid",
@@ -53,7 +55,7 @@ const NAMES: &[&str] = &[
     "x-varnish",
 ];
 
-/// Beginnings of names that may be stored.
+/// Beginnings of names that may be stored, in order; none begins with another.
 const PREFIXES: &[&str] = &[
     "akamai-",
     "anthropic-ratelimit-",
@@ -124,12 +126,18 @@ const FORBIDDEN_WORDS: &[&str] = &[
 /// Whether the header field `name` (in any case) may be captured and stored. What it never lets
 /// in: cookies, authorization, tokens, and fields that tell who or where the caller is.
 pub fn is_allowed(name: &str) -> bool {
-    let name = name.trim().to_ascii_lowercase();
-    if NAMES.contains(&name.as_str()) {
+    let mut name = Cow::Borrowed(name.trim());
+    if name.bytes().any(|b| b.is_ascii_uppercase()) {
+        name.to_mut().make_ascii_lowercase();
+    }
+    let name: &str = &name;
+    if NAMES.binary_search(&name).is_ok() {
         return true;
     }
-    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        && (is_about_limits(&name) || !name.split(['-', '_']).any(|w| FORBIDDEN_WORDS.contains(&w)))
+    // What a name begins with stands right before it, if anywhere.
+    let before = PREFIXES.get(..PREFIXES.partition_point(|prefix| *prefix <= name));
+    before.and_then(|all| all.last()).is_some_and(|prefix| name.starts_with(prefix))
+        && (is_about_limits(name) || !name.split(['-', '_']).any(|w| FORBIDDEN_WORDS.contains(&w)))
 }
 
 /// Whether a name is a rate-limit field, where words such as `user` and `token` name a bucket.
@@ -140,6 +148,12 @@ fn is_about_limits(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lists_are_in_order() {
+        assert!(NAMES.is_sorted_by(|a, b| a < b));
+        assert!(PREFIXES.is_sorted_by(|a, b| a < b && !b.starts_with(a)));
+    }
 
     #[test]
     fn what_the_verdict_needs_is_let_in() {

@@ -7,6 +7,7 @@ use super::{
 };
 use crate::domain::response::HeaderFields;
 use crate::domain::time::{Millis, UnixMillis};
+use std::sync::LazyLock;
 
 /// Parts of names, one of which every entry of the dictionary has; most fields have none of them.
 const NAME_PARTS: [&str; 8] =
@@ -254,15 +255,29 @@ impl Reader<'_> {
     }
 }
 
+/// Every entry of the dictionary with what its name begins with, up to a bracket, and whether that
+/// is all of it.
+static ENTRIES: LazyLock<Vec<(&str, bool, &Entry)>> = LazyLock::new(|| {
+    let entries = FAMILIES.iter().flat_map(|family| family.entries);
+    entries
+        .map(|entry| match entry.name.split_once('<') {
+            Some((start, _)) => (start, false, entry),
+            None => (entry.name, true, entry),
+        })
+        .collect()
+});
+
 /// The entries that match a field's name; of patterns only those with the most literal text.
 fn candidates(name: &str) -> Vec<Candidate<'_>> {
     if !NAME_PARTS.iter().any(|part| name.contains(part)) {
         return Vec::new();
     }
-    let mut found: Vec<(usize, Candidate<'_>)> = FAMILIES
+    let mut found: Vec<(usize, Candidate<'_>)> = ENTRIES
         .iter()
-        .flat_map(|family| family.entries)
-        .filter_map(|entry| {
+        .filter(|(start, is_whole, _)| {
+            name.starts_with(start) && (!is_whole || name.len() == start.len())
+        })
+        .filter_map(|(_, _, entry)| {
             let captured = entry::matches(entry.name, name)?;
             // A period in the name says more than the same text taken for a name.
             let weight = entry::literal_length(entry.name) + captured.period.map_or(0, str::len);

@@ -102,6 +102,36 @@ impl<'de> Deserialize<'de> for Slots<'de> {
     }
 }
 
+/// Header fields as an object, by name; of a name given twice the last value counts.
+struct HeaderObject<'a>(Vec<(Key<'a>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for HeaderObject<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = HeaderObject<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields: Vec<(Key<'de>, &'de RawValue)> = Vec::with_capacity(16);
+                while let Some(field) = map.next_entry()? {
+                    fields.push(field);
+                }
+                fields.reverse();
+                fields.sort_by(|(a, _), (b, _)| a.as_str().cmp(b.as_str()));
+                fields.dedup_by(|(a, _), (b, _)| a.as_str() == b.as_str());
+                Ok(HeaderObject(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
+}
+
 /// What is wrong with an item.
 struct Fault {
     field: &'static str,
@@ -114,21 +144,37 @@ fn fault<T>(field: &'static str, error: impl Into<String>) -> Result<T, Fault> {
 
 /// Reads the JSON text of one item, which is valid JSON, into `decoded`.
 pub(super) fn decode(index: usize, json: &str, options: &DecodeOptions<'_>, decoded: &mut Decoded) {
-    let reject = |event_id, field: Option<&str>, error| Reject {
-        index,
-        event_id,
-        field: field.map(str::to_owned),
-        error,
-    };
-    let Ok(slots) = serde_json::from_str::<Slots<'_>>(json) else {
-        let got = serde_json::from_str::<&RawValue>(json).map_or("no JSON", describe);
-        let error = format!("expected an event as a JSON object, got {got}");
-        decoded.rejects.push(reject(None, None, error));
-        return;
-    };
+    if let Ok(slots) = serde_json::from_str(json) {
+        return take(index, &slots, options, decoded);
+    }
+    let got = serde_json::from_str::<&RawValue>(json).map_or("no JSON", describe);
+    let error = format!("expected an event as a JSON object, got {got}");
+    decoded.rejects.push(Reject { index, event_id: None, field: None, error });
+}
+
+/// Reads one line, of which nothing is known, into `decoded`; `Err` says why it is not valid JSON.
+pub(super) fn decode_line(
+    index: usize,
+    line: &str,
+    options: &DecodeOptions<'_>,
+    decoded: &mut Decoded,
+) -> Result<(), serde_json::Error> {
+    // Reading the fields checks everything but for control characters in keys.
+    if !line.bytes().fold(false, |found, b| found | b.is_ascii_control())
+        && let Ok(slots) = serde_json::from_str(line)
+    {
+        take(index, &slots, options, decoded);
+    } else {
+        serde_json::from_str::<&RawValue>(line)?;
+        decode(index, line, options, decoded);
+    }
+    Ok(())
+}
+
+fn take(index: usize, slots: &Slots<'_>, options: &DecodeOptions<'_>, decoded: &mut Decoded) {
     decoded.unknown_fields += slots.unknown;
     let mut reader = Reader { options, redactions: 0, shortened: 0, dropped_headers: 0 };
-    match event(&slots, &mut reader) {
+    match event(slots, &mut reader) {
         Ok(event) => {
             decoded.dropped_headers += reader.dropped_headers;
             decoded.shortened += reader.shortened;
@@ -137,7 +183,9 @@ pub(super) fn decode(index: usize, json: &str, options: &DecodeOptions<'_>, deco
         }
         Err(Fault { field, error }) => {
             let event_id = reader.id("event_id", slots.event_id).ok().flatten();
-            decoded.rejects.push(reject(event_id, Some(field), redact::text(&error).text));
+            let error = redact::text(&error).text;
+            let field = Some(field.to_owned());
+            decoded.rejects.push(Reject { index, event_id, field, error });
         }
     }
 }
@@ -433,9 +481,10 @@ impl Reader<'_> {
         field: &'static str,
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
-        let Some(text) = self.raw_text(field, raw, fields::clean)? else { return Ok(None) };
+        let Some(mut text) = self.raw_text(field, raw, fields::clean)? else { return Ok(None) };
         if looks_hashed(&text) {
-            return Ok(Some(text.to_ascii_lowercase()));
+            text.make_ascii_lowercase();
+            return Ok(Some(text));
         }
         match self.options.raw_keys {
             RawKeys::Refuse => fault(
@@ -457,11 +506,17 @@ impl Reader<'_> {
         raw: Option<&RawValue>,
     ) -> Result<Option<T>, Fault> {
         let Some(text) = self.raw_text(field, raw, fields::clean)? else { return Ok(None) };
-        if redact::kind_of(&text).is_some() {
-            return fault(field, "expected one of the words of this field, got a secret");
-        }
-        match text.to_ascii_lowercase().replace('_', "-").parse() {
+        let is_spelled_so = |b: u8| b.is_ascii_lowercase() || b == b'-';
+        let word = if text.bytes().all(is_spelled_so) {
+            text.parse()
+        } else {
+            text.to_ascii_lowercase().replace('_', "-").parse()
+        };
+        match word {
             Ok(word) => Ok(Some(word)),
+            Err(_) if redact::kind_of(&text).is_some() => {
+                fault(field, "expected one of the words of this field, got a secret")
+            }
             Err(error) => fault(field, error.to_string()),
         }
     }
@@ -575,15 +630,17 @@ impl Reader<'_> {
         const EXPECTED: &str = "expected an object of header fields, or a list of [name, value]";
         let Some(raw) = raw.filter(|raw| !is_null(raw)) else { return Ok(Vec::new()) };
         let mut kept = Vec::new();
-        if let Ok(fields) = serde_json::from_str::<BTreeMap<String, &RawValue>>(raw.get()) {
+        if let Ok(HeaderObject(fields)) = serde_json::from_str(raw.get()) {
+            kept.reserve(fields.len().min(MAX_HEADERS));
             for (name, value) in fields {
-                match serde_json::from_str::<Vec<&RawValue>>(value.get()) {
-                    Ok(values) => {
-                        for value in values {
-                            self.header(&name, value, &mut kept)?;
-                        }
+                if value.get().starts_with('[')
+                    && let Ok(values) = serde_json::from_str::<Vec<&RawValue>>(value.get())
+                {
+                    for value in values {
+                        self.header(name.as_str(), value, &mut kept)?;
                     }
-                    Err(_) => self.header(&name, value, &mut kept)?,
+                } else {
+                    self.header(name.as_str(), value, &mut kept)?;
                 }
             }
             return Ok(kept);
@@ -616,8 +673,8 @@ impl Reader<'_> {
         let name = name.trim();
         let is_fit = kept.len() < MAX_HEADERS
             && name.len() <= MAX_HEADER_NAME
-            && headers::is_allowed(name)
             && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+            && headers::is_allowed(name)
             && redact::kind_of(name).is_none();
         if !is_fit {
             self.dropped_headers += 1;

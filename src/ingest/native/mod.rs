@@ -18,6 +18,7 @@ use crate::domain::spelling::spelled_enum;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
+use std::str::Utf8Error;
 
 pub use item::FIELDS;
 
@@ -163,7 +164,7 @@ pub fn decode(body: &[u8], options: &DecodeOptions<'_>) -> Result<Decoded, Decod
         Err(error) => {
             let starts_as_object = body.trim_ascii_start().first() == Some(&b'{');
             if options.format == Format::Ndjson && starts_as_object {
-                decode_lines(body, options)
+                decode_lines(body.split(|b| *b == b'\n').map(str::from_utf8), options)
             } else {
                 Err(DecodeError::NotUtf8 { at: error.valid_up_to() })
             }
@@ -176,7 +177,7 @@ fn decode_text(text: &str, options: &DecodeOptions<'_>) -> Result<Decoded, Decod
     let first = match values.next() {
         Some(Ok(first)) => first,
         Some(Err(_)) if options.format == Format::Ndjson => {
-            return decode_lines(text.as_bytes(), options);
+            return decode_lines(text.split('\n').map(Ok), options);
         }
         Some(Err(source)) => return Err(not_json(source)),
         None => return Err(DecodeError::Empty),
@@ -185,7 +186,7 @@ fn decode_text(text: &str, options: &DecodeOptions<'_>) -> Result<Decoded, Decod
     let rest = text.get(values.byte_offset()..).unwrap_or_default();
     if !rest.trim_ascii().is_empty() {
         if is_object {
-            return decode_lines(text.as_bytes(), options);
+            return decode_lines(text.split('\n').map(Ok), options);
         }
         return match values.next() {
             Some(Err(source)) => Err(not_json(source)),
@@ -217,20 +218,20 @@ fn not_json(source: serde_json::Error) -> DecodeError {
 }
 
 /// A JSON object a line. Each line stands for itself.
-fn decode_lines(body: &[u8], options: &DecodeOptions<'_>) -> Result<Decoded, DecodeError> {
+fn decode_lines<'a>(
+    lines: impl Iterator<Item = Result<&'a str, Utf8Error>>,
+    options: &DecodeOptions<'_>,
+) -> Result<Decoded, DecodeError> {
     let mut decoded = Decoded::default();
-    let lines = body.split(|b| *b == b'\n').map(<[u8]>::trim_ascii).filter(|l| !l.is_empty());
+    let lines = lines.map(|line| line.map(str::trim_ascii)).filter(|line| *line != Ok(""));
     for (index, line) in lines.enumerate() {
         if index >= options.max_items {
             return Err(DecodeError::TooManyItems { cap: options.max_items });
         }
-        let problem = match std::str::from_utf8(line) {
+        let problem = match line {
             Err(_) => "the line is not UTF-8".to_owned(),
-            Ok(text) => match serde_json::from_str::<&RawValue>(text) {
-                Ok(_) => {
-                    item::decode(index, text, options, &mut decoded);
-                    continue;
-                }
+            Ok(line) => match item::decode_line(index, line, options, &mut decoded) {
+                Ok(()) => continue,
                 Err(error) if error.is_eof() => {
                     "expected a whole JSON object on one line, but the line ends early".to_owned()
                 }

@@ -1,7 +1,9 @@
 //! Sentences for people. They are the weakest evidence: a code or a header beats them, and none
 //! of them names who answered.
 
+use aho_corasick::AhoCorasick;
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
 use crate::domain::classify::LimitType;
 use crate::domain::classify::claim::{Claim, Rule, Sheet, Signature};
@@ -167,16 +169,29 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         named_window(&text, sheet);
     }
     if is_limit_status(facts.status) {
-        for (kind, phrases) in PHRASES {
-            if let Some(phrase) = phrases.iter().find(|phrase| text.contains(**phrase)) {
-                let seen = format!("the body says {phrase:?}");
-                sheet.add(Claim::of_limit(&WO_1, *kind, CHANCE, seen));
-                return;
-            }
+        if let Some((kind, phrase)) = telling_phrase(&text) {
+            let seen = format!("the body says {phrase:?}");
+            sheet.add(Claim::of_limit(&WO_1, kind, CHANCE, seen));
         }
     } else if may_refuse(facts) {
         clear_sentence(facts, &text, sheet);
     }
+}
+
+fn phrases() -> impl Iterator<Item = (LimitType, &'static str)> {
+    PHRASES.iter().flat_map(|(kind, phrases)| phrases.iter().map(|phrase| (*kind, *phrase)))
+}
+
+/// Looks for all of [`PHRASES`] at once.
+static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "the list is a constant, far below every bound")]
+    AhoCorasick::new(phrases().map(|(_, phrase)| phrase)).expect("a short list of phrases")
+});
+
+/// The phrase in `text` that stands first in the list.
+fn telling_phrase(text: &str) -> Option<(LimitType, &'static str)> {
+    let first = FINDER.find_overlapping_iter(text).map(|found| found.pattern().as_usize()).min()?;
+    phrases().nth(first)
 }
 
 /// A sentence that says of a status which carries other refusals as well that this is a limit.
@@ -416,5 +431,25 @@ fn spent_allowance(facts: &Facts<'_>, sheet: &mut Sheet) {
     if let Some((name, value)) = spent {
         let seen = format!("{name}: {value} with status {}", facts.status);
         sheet.add(Claim::of_limit(&WO_8, LimitType::Rate, 0.75, seen));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn looking_for_all_phrases_at_once_finds_the_first_of_the_list(
+            words in proptest::collection::vec(
+                proptest::sample::select(phrases().map(|(_, phrase)| phrase).collect::<Vec<_>>()), 0..4,
+            ),
+            joint in "[ a-z]{0,3}",
+        ) {
+            let text = words.join(&joint);
+            let one_by_one = phrases().find(|(_, phrase)| text.contains(phrase));
+            prop_assert_eq!(telling_phrase(&text), one_by_one);
+        }
     }
 }
