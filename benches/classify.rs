@@ -7,7 +7,7 @@
 //! The goals: a verdict in at most 3 µs over the whole mix, 20 µs for limited ones alone. Times are
 //! printed and never asserted; what is asserted is that every event is decoded and judged.
 //!
-//! `RETRYLENS_BENCH_EVENTS` (20,000), `RETRYLENS_BENCH_BATCH` (500), `RETRYLENS_BENCH_ROUNDS` (31).
+//! `RETRYLENS_BENCH_EVENTS` (20,000), `RETRYLENS_BENCH_BATCH` (100), `RETRYLENS_BENCH_ROUNDS` (31).
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops at the first error")]
 
@@ -145,7 +145,7 @@ fn is_limited(line: &str, options: &DecodeOptions<'_>) -> bool {
 
 fn main() {
     let total = setting("RETRYLENS_BENCH_EVENTS", 20_000);
-    let batch = usize::try_from(setting("RETRYLENS_BENCH_BATCH", 500)).unwrap();
+    let batch = usize::try_from(setting("RETRYLENS_BENCH_BATCH", 100)).unwrap();
     let rounds = setting("RETRYLENS_BENCH_ROUNDS", 31);
     let hasher = KeyHasher::new(b"server key");
     let options = DecodeOptions {

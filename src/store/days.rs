@@ -277,7 +277,7 @@ mod tests {
     use super::super::rows::Draft;
     use super::super::{Pool, Store};
     use super::*;
-    use crate::domain::classify::{classify, summary};
+    use crate::domain::classify::summarize;
     use crate::domain::event::Event;
     use crate::domain::stored::{Inserted, NewEvent};
     use std::sync::atomic::{AtomicU32, Ordering};
@@ -353,8 +353,7 @@ mod tests {
             at.0
         );
         let event: Event = serde_json::from_str(&text).unwrap();
-        let response = event.response();
-        let verdict = summary(&response, &classify(&response));
+        let verdict = summarize(&event.response());
         Draft::new(NewEvent { event, verdict })
     }
 

@@ -11,7 +11,9 @@
 //!
 //! `claims-*.http` must be claimed by a rule of the folder's signature, `misses-*.http` must not.
 
-use retrylens::domain::classify::{Says, SignatureInfo, Verdict, Weight, classify, signatures};
+use retrylens::domain::classify::{
+    Says, SignatureInfo, Verdict, Weight, classify, signatures, summarize,
+};
 use retrylens::domain::response::Response;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -117,6 +119,33 @@ fn every_signature_claims_its_samples_and_leaves_its_near_misses() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// What is stored on the way in is decided without evidence in words; it says the same.
+#[test]
+fn the_stored_verdict_of_every_sample_is_the_one_that_pages_show() {
+    let mut compared = 0;
+    for signature in signatures() {
+        let both = [samples(signature.id, "claims-"), samples(signature.id, "misses-")];
+        for sample in both.into_iter().flatten() {
+            let part = Response { headers_complete: false, ..sample.response.clone() };
+            let bare = Response { body: None, ..part.clone() };
+            for response in [sample.response, part, bare] {
+                let (whole, stored) = (classify(&response), summarize(&response));
+                let of_whole = (
+                    (whole.returned_by, whole.layer, whole.outcome, whole.confidence),
+                    (whole.limited, whole.limit_type, whole.reached_origin),
+                );
+                let of_stored = (
+                    (stored.returned_by, stored.layer, stored.outcome, stored.confidence),
+                    (stored.limited, stored.limit_type, stored.reached_origin),
+                );
+                assert_eq!(of_stored, of_whole, "{}/{}", signature.id, sample.name);
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 1_500, "{compared}");
 }
 
 #[test]
