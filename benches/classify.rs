@@ -24,7 +24,7 @@ use retrylens::store::Draft;
 use std::hint::black_box;
 use std::io::Write as _;
 use std::path::Path;
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// The most that a verdict may cost, in microseconds: over the mix, and where a limit refused.
 const GOAL_US: f64 = 3.0;
