@@ -162,7 +162,10 @@ impl PostgresStore {
         migrations::apply_postgres(&mut connection).await?;
         connection.close().await?;
         let pool = |connections| {
-            PgPoolOptions::new().max_connections(connections).acquire_timeout(CONNECTION_WAIT)
+            PgPoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(CONNECTION_WAIT)
+                .after_release(|connection, _| Box::pin(answers(connection)))
         };
         let millis = |limit: Duration| limit.as_millis().to_string();
         let limited = options.clone().options([("statement_timeout", millis(READ_LIMIT))]);
@@ -392,6 +395,13 @@ impl PostgresStore {
         let row = sqlx::query_with(text, values).fetch_optional(&self.writers).await?;
         Ok(row.map(|row: PgRow| row.try_get(0)).transpose()?)
     }
+}
+
+/// Whether a connection that is given back answers. One whose question was given up may never do
+/// so, and would be missing from its pool for as long as the system holds it.
+async fn answers(connection: &mut PgConnection) -> Result<bool, sqlx::Error> {
+    let ping = tokio::time::timeout(WRITE_LIMIT, connection.ping());
+    ping.await.map_err(|_| sqlx::Error::Io(ErrorKind::TimedOut.into()))?.map(|()| true)
 }
 
 /// Gives every missing series, class and word its number, adding those that are new. Committed

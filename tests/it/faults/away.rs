@@ -7,7 +7,10 @@ use crate::support::http::Client;
 use crate::support::postgres_server::Server;
 use rand::RngExt as _;
 use sqlx::{Connection as _, SqliteConnection};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -151,6 +154,104 @@ fn a_postgres_killed_under_load_keeps_every_acknowledged_event_once() {
 #[ignore = "long: make torture"]
 fn twenty_kills_of_postgres_under_load_keep_every_acknowledged_event_once() {
     kill_postgres(20, "20 kills of PostgreSQL");
+}
+
+/// A way to the database on which connections can be lost without a word, as behind a router that
+/// forgot them or a machine that is gone: what is sent on them is swallowed. New ones get through.
+struct LosingWay {
+    address: SocketAddr,
+    /// Connections that were made before this many losses are lost.
+    losses: Arc<AtomicUsize>,
+}
+
+impl LosingWay {
+    /// A way to `server`, for as long as this process runs.
+    fn to(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (address, losses) = (listener.local_addr().unwrap(), Arc::new(AtomicUsize::new(0)));
+        let known = Arc::clone(&losses);
+        std::thread::spawn(move || {
+            for from in listener.incoming().flatten() {
+                let Ok(to) = TcpStream::connect(server) else { continue };
+                let made = known.load(Ordering::SeqCst);
+                for (from, to) in [(&from, &to), (&to, &from)] {
+                    let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
+                    let losses = Arc::clone(&known);
+                    std::thread::spawn(move || pass_unless_lost(from, to, made, &losses));
+                }
+            }
+        });
+        Self { address, losses }
+    }
+
+    /// Loses all connections of now.
+    fn lose(&self) {
+        self.losses.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn pass_unless_lost(mut from: TcpStream, mut to: TcpStream, made: usize, losses: &AtomicUsize) {
+    let mut buffer = [0; 16 * 1024];
+    while let Ok(n @ 1..) = from.read(&mut buffer) {
+        let is_lost = losses.load(Ordering::SeqCst) > made;
+        if !is_lost && to.write_all(&buffer[..n]).is_err() {
+            break;
+        }
+    }
+    if losses.load(Ordering::SeqCst) == made {
+        to.shutdown(Shutdown::Both).ok();
+    }
+}
+
+#[test]
+#[ignore = "long: make torture"]
+fn connections_lost_without_a_word_are_given_up_and_made_anew() {
+    let Some(server) = Server::start() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let way = LosingWay::to(server.address());
+    let url = format!("postgres://postgres@{}/postgres", way.address);
+    let mut process = Process::serve(folder.path(), &[], &[("RETRYLENS_DATABASE_URL", &url)]);
+    let (ledger, is_over) = (Ledger::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let _over = OnDrop(&is_over);
+        scope.spawn(|| ledger.load(process.address, 3, 11, &is_over));
+        for _ in 0..2 {
+            // Readers as many as there are connections for them, so that all may be lost.
+            let readers: Vec<_> = (0..12)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let mut client = Client::new(process.address);
+                        for _ in 0..40 {
+                            client.get("/api/v1/triage");
+                        }
+                    })
+                })
+                .collect();
+            let (batches, began) = (ledger.batches() + 20, Instant::now());
+            while ledger.batches() < batches {
+                assert!(began.elapsed() < Duration::from_secs(30), "nothing is stored");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            way.lose();
+            let (batches, lost) = (ledger.batches() + 20, Instant::now());
+            while ledger.batches() < batches {
+                assert!(lost.elapsed() < Duration::from_mins(2), "nothing is stored any more");
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            eprintln!("lost without a word: storing again after {:.1?}", lost.elapsed());
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+            let mut client = Client::new(process.address);
+            while client.get("/api/v1/overview").is_none_or(|reply| reply.status != 200) {
+                assert!(lost.elapsed() < Duration::from_mins(2), "nothing is read any more");
+            }
+            eprintln!("lost without a word: reading again after {:.1?}", lost.elapsed());
+        }
+    });
+    ledger.settle(process.address);
+    eprintln!("lost without a word: {}", ledger.told());
+    process.signal("TERM");
+    assert!(process.wait().success());
+    tokio::runtime::Runtime::new().unwrap().block_on(ledger.assert_exact(&server.url()));
 }
 
 /// Another program holds SQLite's write lock for longer than the service waits for it.

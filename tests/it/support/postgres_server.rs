@@ -1,7 +1,7 @@
 //! A PostgreSQL server of a test's own, to be stopped, frozen and killed.
 
 use rustix::process::{Pid, Signal, kill_process};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -41,6 +41,11 @@ impl Server {
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
         server.resume();
         Some(server)
+    }
+
+    /// Where it listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], self.port))
     }
 
     /// Its address, for a user that may do everything.
