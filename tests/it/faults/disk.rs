@@ -3,7 +3,8 @@
 use super::ledger::{Ledger, receipt};
 use crate::support::Process;
 use crate::support::http::Client;
-use sqlx::{Connection as _, SqliteConnection};
+use crate::support::postgres_server::Server;
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -156,4 +157,50 @@ fn a_full_disk_refuses_with_a_wait_keeps_reading_and_goes_on_when_there_is_room(
 fn a_limit_on_the_size_of_files_refuses_as_a_full_disk_does() {
     let folder = tempfile::tempdir().unwrap();
     fill_and_go_on(&Narrow::FileSize, folder.path());
+}
+
+/// PostgreSQL's own disk: its tables lie on the small file system, its log does not.
+#[test]
+#[ignore = "long: make torture"]
+fn a_full_disk_of_postgres_refuses_with_a_wait_and_goes_on_when_there_is_room() {
+    let Some(server) = Server::start() else { return };
+    let room = tempfile::tempdir().unwrap();
+    let narrow = Narrow::tmpfs(room.path())
+        .expect("the right to mount a tmpfs is missing: PostgreSQL has no other disk to fill");
+    let tables = room.path().join("tables");
+    std::fs::create_dir(&tables).unwrap();
+    for path in [room.path(), &tables] {
+        let chown = Command::new("chown").arg("postgres").arg(path).status();
+        assert!(chown.unwrap().success(), "there is no user named postgres");
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mut connection = PgConnection::connect(&server.url()).await.unwrap();
+        let made = format!("CREATE TABLESPACE narrow LOCATION '{}'", tables.display());
+        sqlx::raw_sql(AssertSqlSafe(made)).execute(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+    });
+    let url = format!("{}?options[default_tablespace]=narrow", server.url());
+    let folder = tempfile::tempdir().unwrap();
+    let mut process = Process::serve(folder.path(), &[], &[("RETRYLENS_DATABASE_URL", &url)]);
+    let mut client = Client::new(process.address);
+    let ledger = Ledger::default();
+    let reply = loop {
+        let reply = ledger.send(&mut client, ledger.fresh(500), true).unwrap();
+        if reply.status != 200 {
+            break reply;
+        }
+    };
+    reply.assert_asks_to_wait("store-full");
+    client.get("/readyz").unwrap().assert_asks_to_wait("store-full");
+    assert_eq!(attempts(&mut client), ledger.acknowledged(), "all that was acknowledged, no more");
+    narrow.make_room(&process);
+    ledger.settle(process.address);
+    assert_eq!(client.get("/readyz").unwrap().status, 200, "ready again without a restart");
+    eprintln!("full disk of PostgreSQL: {}", ledger.told());
+    process.signal("TERM");
+    assert!(process.wait().success());
+    runtime.block_on(ledger.assert_exact(&url));
+    drop(server);
+    drop(narrow);
 }
