@@ -45,7 +45,7 @@ impl Kept {
         [Self::Whole, Self::Upstream, Self::Environment, Self::Service, Self::Nothing];
 
     /// The names of a series that keeps this much of service, upstream, environment and route.
-    pub(super) fn names<'a>(self, [service, upstream, environment, route]: Names<'a>) -> Names<'a> {
+    pub(super) fn names(self, [service, upstream, environment, route]: Names<'_>) -> Names<'_> {
         match self {
             Self::Whole => [service, upstream, environment, route],
             Self::Upstream => [service, upstream, environment, OTHER],
