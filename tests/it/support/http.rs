@@ -69,9 +69,12 @@ impl Client {
         self.exchange(&[head.as_bytes(), lines.as_bytes()].concat())
     }
 
-    /// `GET`s `path`.
+    /// `GET`s `path`; once more on a new connection where the kept one was closed meanwhile.
     pub(crate) fn get(&mut self, path: &str) -> Option<Reply> {
-        self.exchange(format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n").as_bytes())
+        let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let was_kept = self.stream.is_some();
+        self.exchange(request.as_bytes())
+            .or_else(|| was_kept.then(|| self.exchange(request.as_bytes())).flatten())
     }
 
     /// Sends a whole request and reads its answer.
