@@ -275,66 +275,20 @@ mod tests {
 
     use super::super::postgres::PostgresStore;
     use super::super::rows::Draft;
+    use super::super::test_schema::TestSchema;
     use super::super::{Pool, Store};
     use super::*;
     use crate::domain::classify::summarize;
     use crate::domain::event::Event;
     use crate::domain::stored::{Inserted, NewEvent};
-    use std::sync::atomic::{AtomicU32, Ordering};
 
     /// 2026-11-11T07:30:00Z.
     const NOW: UnixMillis = UnixMillis(1_794_382_200_000);
 
-    /// A schema of its own and a connection to look into it.
-    struct Place {
-        url: String,
-        schema: String,
-        connection: PgConnection,
-    }
-
-    impl Place {
-        /// `None` where tests without PostgreSQL were asked for.
-        async fn make() -> Option<Self> {
-            static NUMBER: AtomicU32 = AtomicU32::new(0);
-            let Ok(server) = std::env::var("RETRYLENS_TEST_POSTGRES_URL") else {
-                assert!(
-                    std::env::var("RETRYLENS_TEST_NO_POSTGRES").is_ok_and(|v| v == "1"),
-                    "no PostgreSQL to test on: see scripts/test-postgres"
-                );
-                return None;
-            };
-            let number = NUMBER.fetch_add(1, Ordering::SeqCst);
-            let schema = format!("days{}_{number}", std::process::id());
-            let url = format!("{server}?options[search_path]={schema}");
-            let mut connection = PgConnection::connect(&url).await.unwrap();
-            let create = format!("CREATE SCHEMA {schema}");
-            sqlx::raw_sql(AssertSqlSafe(create)).execute(&mut connection).await.unwrap();
-            Some(Self { url, schema, connection })
-        }
-
-        async fn store(&self) -> Store {
-            Store::open(&self.url).await.unwrap()
-        }
-
-        async fn days(&mut self) -> Vec<i64> {
-            let found = partitions(&mut self.connection).await.unwrap();
-            found.iter().map(|table| table.day - day_of(NOW.0)).collect()
-        }
-
-        async fn count(&mut self, table: &str) -> i64 {
-            let text = format!("SELECT COUNT(*) FROM {table}");
-            let row = sqlx::query(AssertSqlSafe(text)).fetch_one(&mut self.connection).await;
-            row.unwrap().get(0)
-        }
-
-        async fn end(mut self, stores: &[Store]) {
-            for store in stores {
-                assert!(store.recount().await.unwrap().agrees());
-                store.close().await.unwrap();
-            }
-            let drop = format!("DROP SCHEMA {} CASCADE", self.schema);
-            sqlx::raw_sql(AssertSqlSafe(drop)).execute(&mut self.connection).await.unwrap();
-        }
+    /// Days with a partition, counted from [`NOW`].
+    async fn days_of(place: &mut TestSchema) -> Vec<i64> {
+        let found = partitions(&mut place.connection).await.unwrap();
+        found.iter().map(|table| table.day - day_of(NOW.0)).collect()
     }
 
     fn postgres(store: &Store) -> &PostgresStore {
@@ -359,7 +313,7 @@ mod tests {
 
     #[tokio::test]
     async fn near_days_get_a_partition_and_far_ones_none() {
-        let Some(mut place) = Place::make().await else { return };
+        let Some(mut place) = TestSchema::create().await else { return };
         let store = place.store().await;
         let days = [0, -3, 1, -DAYS_BACK, -DAYS_BACK - 1, DAYS_AHEAD + 1, -20_000, 3_000_000];
         let drafts: Vec<Draft> = days.iter().map(|day| draft("a", at(*day))).collect();
@@ -367,48 +321,48 @@ mod tests {
             let results = store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
             assert!(results.iter().skip(1).all(|result| *result == expected), "{results:?}");
         }
-        assert_eq!(place.days().await, [-DAYS_BACK, -3, 0, 1, 2]);
+        assert_eq!(days_of(&mut place).await, [-DAYS_BACK, -3, 0, 1, 2]);
         assert_eq!(place.count("events").await, 8);
         assert_eq!(place.count("events_other").await, 4);
         assert_eq!(place.count("events_20261111").await, 1);
-        place.end(&[store]).await;
+        place.drop(&[store]).await;
     }
 
     #[tokio::test]
     async fn a_batch_of_many_days_makes_a_few_partitions_and_the_next_goes_on() {
-        let Some(mut place) = Place::make().await else { return };
+        let Some(mut place) = TestSchema::create().await else { return };
         let store = place.store().await;
         let drafts: Vec<Draft> =
             (-DAYS_BACK..=0).map(|day| draft(&format!("d{day}"), at(day))).collect();
         store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
-        assert_eq!(place.days().await, [-3, -2, -1, 0, 1, 2]);
+        assert_eq!(days_of(&mut place).await, [-3, -2, -1, 0, 1, 2]);
         let results = store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
         assert!(results.iter().all(|result| *result == Inserted::Duplicate));
-        assert_eq!(place.days().await, [-7, -6, -5, -4, -3, -2, -1, 0, 1, 2]);
+        assert_eq!(days_of(&mut place).await, [-7, -6, -5, -4, -3, -2, -1, 0, 1, 2]);
         assert_eq!(place.count("events_other").await, DAYS_BACK + 1 - 8);
         assert_eq!(place.count("events").await, DAYS_BACK + 1);
-        place.end(&[store]).await;
+        place.drop(&[store]).await;
     }
 
     #[tokio::test]
     async fn events_of_the_future_move_to_their_day_when_it_comes() {
-        let Some(mut place) = Place::make().await else { return };
+        let Some(mut place) = TestSchema::create().await else { return };
         let store = place.store().await;
         let early = [draft("early", at(10)), draft("other", at(90))];
         store.insert_drafts(Arc::new(early.to_vec()), NOW).await.unwrap();
         assert_eq!(place.count("events_other").await, 2);
         store.insert_drafts(Arc::new(vec![draft("later", at(9))]), at(9)).await.unwrap();
-        assert_eq!(place.days().await, [0, 1, 2, 9, 10, 11]);
+        assert_eq!(days_of(&mut place).await, [0, 1, 2, 9, 10, 11]);
         assert_eq!(place.count("events_20261121").await, 1);
         assert_eq!(place.count("events_other").await, 1);
         let again = store.insert_drafts(Arc::new(early.to_vec()), at(9)).await.unwrap();
         assert_eq!(again, [Inserted::Duplicate, Inserted::Duplicate]);
-        place.end(&[store]).await;
+        place.drop(&[store]).await;
     }
 
     #[tokio::test]
     async fn replicas_make_the_same_days_at_once() {
-        let Some(mut place) = Place::make().await else { return };
+        let Some(mut place) = TestSchema::create().await else { return };
         let stores = [place.store().await, place.store().await, place.store().await];
         let mut tasks = tokio::task::JoinSet::new();
         for (n, store) in stores.iter().enumerate() {
@@ -421,15 +375,15 @@ mod tests {
             }
         }
         tasks.join_all().await;
-        assert_eq!(place.days().await, [-3, -2, -1, 0, 1, 2]);
+        assert_eq!(days_of(&mut place).await, [-3, -2, -1, 0, 1, 2]);
         assert_eq!(place.count("events").await, 4 + 12);
         assert_eq!(place.count("events_other").await, 0);
-        place.end(&stores).await;
+        place.drop(&stores).await;
     }
 
     #[tokio::test]
     async fn a_partition_that_cannot_be_made_now_is_made_later() {
-        let Some(mut place) = Place::make().await else { return };
+        let Some(mut place) = TestSchema::create().await else { return };
         let (store, other) = (place.store().await, place.store().await);
         let mut holder = PgConnection::connect(&place.url).await.unwrap();
         let mut held = holder.begin().await.unwrap();
@@ -445,12 +399,12 @@ mod tests {
         assert_eq!(again, [Inserted::Duplicate, Inserted::Stored]);
         assert_eq!(place.count("events_20261111").await, 2);
         assert_eq!(place.count("events_other").await, 0);
-        place.end(&[store, other]).await;
+        place.drop(&[store, other]).await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_batch_that_meets_the_making_of_its_day_is_stored_once() {
-        let Some(mut place) = Place::make().await else { return };
+        let Some(mut place) = TestSchema::create().await else { return };
         let (maker, writer) = (place.store().await, place.store().await);
         // This one makes nothing itself, so that its rows are on the way to `events_other`.
         *postgres(&writer).days.making.lock().await = Some(Instant::now() + REST);
@@ -469,12 +423,12 @@ mod tests {
         tokio::join!(write, make);
         assert_eq!(place.count("events").await, 61 * 20);
         assert_eq!(place.count("events_other").await, 0);
-        place.end(&[maker, writer]).await;
+        place.drop(&[maker, writer]).await;
     }
 
     #[tokio::test]
     async fn old_days_are_dropped_with_what_has_no_day() {
-        let Some(mut place) = Place::make().await else { return };
+        let Some(mut place) = TestSchema::create().await else { return };
         let store = place.store().await;
         let days = [-4, -3, 0, -900, 900];
         let drafts: Vec<Draft> = days.iter().map(|day| draft("a", at(*day))).collect();
@@ -491,17 +445,17 @@ mod tests {
         held.rollback().await.unwrap();
         let dropped = postgres(&store).drop_days_before(today - 2).await.unwrap();
         assert_eq!(dropped, Dropped { days: 1, others: 0, is_partial: false });
-        assert_eq!(place.days().await, [0, 1, 2]);
+        assert_eq!(days_of(&mut place).await, [0, 1, 2]);
         assert_eq!(place.count("events").await, 2);
 
         // A day that comes back gets its partition again.
         store.insert_drafts(Arc::new(vec![draft("late", at(-3))]), NOW).await.unwrap();
-        assert_eq!(place.days().await, [-3, 0, 1, 2]);
+        assert_eq!(days_of(&mut place).await, [-3, 0, 1, 2]);
         store.close().await.unwrap();
         let recounted = place.store().await;
         assert_eq!(recounted.recount().await.unwrap().events, 3);
         recounted.close().await.unwrap();
-        place.end(&[]).await;
+        place.drop(&[]).await;
     }
 
     #[test]

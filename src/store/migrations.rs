@@ -60,6 +60,13 @@ pub(super) async fn apply_sqlite(connection: &mut SqliteConnection) -> Result<u3
 
 /// Applies what is missing, one replica at a time.
 pub(super) async fn apply_postgres(connection: &mut PgConnection) -> Result<u32, StoreError> {
+    apply_to_postgres(connection, MIGRATIONS).await
+}
+
+async fn apply_to_postgres(
+    connection: &mut PgConnection,
+    migrations: &[Migration],
+) -> Result<u32, StoreError> {
     let mut transaction = connection.begin().await?;
     sqlx::query(LOCK).execute(&mut *transaction).await?;
     sqlx::query(CREATE).execute(&mut *transaction).await?;
@@ -70,7 +77,7 @@ pub(super) async fn apply_postgres(connection: &mut PgConnection) -> Result<u32,
         .map(|row| row.try_get(0))
         .collect::<Result<_, _>>()?;
     let mut done = 0;
-    for migration in MIGRATIONS.iter().filter(|m| !applied.contains(&m.version)) {
+    for migration in migrations.iter().filter(|m| !applied.contains(&m.version)) {
         let failed = |source| StoreError::Migration { name: migration.name, source };
         sqlx::raw_sql(AssertSqlSafe(migration.postgres))
             .execute(&mut *transaction)
@@ -86,4 +93,63 @@ pub(super) async fn apply_postgres(connection: &mut PgConnection) -> Result<u32,
     }
     transaction.commit().await?;
     Ok(done)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::test_schema::TestSchema;
+    use super::*;
+    use crate::domain::classify::{classify, summary};
+    use crate::domain::event::Event;
+    use crate::domain::stored::{Inserted, NewEvent};
+    use crate::domain::time::UnixMillis;
+
+    const LATER: Migration = Migration {
+        version: 9_999,
+        name: "9999_later",
+        sqlite: "",
+        postgres: "ALTER TABLE events ADD COLUMN later TEXT;
+            CREATE INDEX events_by_later ON events (later) WHERE later IS NOT NULL;
+            CREATE TABLE later (id BIGINT PRIMARY KEY);",
+    };
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_schema_is_brought_up_by_one_replica_while_another_takes_events() {
+        let Some(mut place) = TestSchema::create().await else { return };
+        let store = place.store().await;
+        let at = 1_794_382_200_000;
+        let write = async {
+            for n in 0..150 {
+                let text = format!(
+                    r#"{{"event_id":"{n}","attempt":1,"occurred_at":{},"vantage":"client",
+                    "service":"s","host":"u","status":200,"headers":[],"count":1,
+                    "redactions":0}}"#,
+                    at + n * 3_600_000
+                );
+                let event: Event = serde_json::from_str(&text).unwrap();
+                let response = event.response();
+                let verdict = summary(&response, &classify(&response));
+                let stored = store.insert(&[NewEvent { event, verdict }], UnixMillis(at)).await;
+                assert_eq!(stored.unwrap(), [Inserted::Stored]);
+            }
+        };
+        let change = async {
+            let migrations = [&MIGRATIONS[0], &LATER].map(|one| Migration { ..*one });
+            let mut all = Vec::new();
+            for _ in 0..2 {
+                all.push(PgConnection::connect(&place.url).await.unwrap());
+            }
+            let [first, second] = &mut all[..] else { panic!("two connections") };
+            let (first, second) = tokio::join!(
+                apply_to_postgres(first, &migrations),
+                apply_to_postgres(second, &migrations)
+            );
+            assert_eq!(first.unwrap() + second.unwrap(), 1, "one of them changed the schema");
+        };
+        tokio::join!(write, change);
+        assert_eq!(place.count("events").await, 150);
+        assert_eq!(place.count("events WHERE later IS NULL").await, 150);
+        let newer = place.store().await;
+        place.drop(&[store, newer]).await;
+    }
 }

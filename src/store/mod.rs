@@ -32,6 +32,8 @@ mod rows;
 mod series;
 mod sql;
 mod sqlite;
+#[cfg(test)]
+mod test_schema;
 
 pub use counts::{OTHER, TOP_VALUES};
 pub use error::StoreError;
