@@ -30,6 +30,9 @@ use tokio::sync::RwLock;
 const READERS: u32 = 8;
 /// How many connections of one replica write.
 const WRITERS: u32 = 4;
+/// How many groups one replica writes at a time: while the sums of one are added, which others wait
+/// for, the rows of the next are stored.
+pub(super) const GROUPS: usize = 2;
 /// How long a caller waits for a free connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(3);
 /// How long one statement of a batch may take.
@@ -136,6 +139,18 @@ WHERE event_id = ANY($1::text[]) AND occurred_at >= $2 AND occurred_at < $3";
 /// The same outside of a stretch.
 const STORED_OUTSIDE: &str = "SELECT event_id, occurred_at FROM events \
 WHERE event_id = ANY($1::text[]) AND (occurred_at < $2 OR occurred_at >= $3)";
+/// `sql::ADD_SENDER` for many.
+const ADD_SENDERS: &str = "\
+INSERT INTO senders \
+(service, events, redactions, unknown_fields, rejected, id_conflicts, as_other) \
+SELECT * FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], \
+$6::bigint[], $7::bigint[]) ON CONFLICT (service) DO UPDATE SET \
+events = senders.events + excluded.events, \
+redactions = senders.redactions + excluded.redactions, \
+unknown_fields = senders.unknown_fields + excluded.unknown_fields, \
+rejected = senders.rejected + excluded.rejected, \
+id_conflicts = senders.id_conflicts + excluded.id_conflicts, \
+as_other = senders.as_other + excluded.as_other";
 const ADD_SERIES: &str = "INSERT INTO series (service, upstream, environment, route) \
 SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) ON CONFLICT DO NOTHING";
 const FIND_SERIES: &str = "SELECT s.id, s.service, s.upstream, s.environment, s.route \
@@ -277,15 +292,21 @@ impl PostgresStore {
             (0..drafts.len()).filter(|at| results[*at] != Inserted::Duplicate).collect();
         new.sort_unstable_by_key(|at| (&drafts[*at].event_id, drafts[*at].occurred_at));
         let added = self.add_events(&mut transaction, drafts, ids, &new, received_at).await?;
-        // Another replica may have stored some since they were looked up.
-        new.retain(|at| {
-            let draft = &drafts[*at];
-            let is_added = added.contains(&(draft.event_id.clone(), draft.occurred_at));
-            if !is_added {
-                results[*at] = Inserted::Duplicate;
-            }
-            is_added
-        });
+        if added.len() < new.len() {
+            // Another replica has stored some since they were looked up.
+            let added: HashSet<(&str, i64)> = added
+                .iter()
+                .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+                .collect::<Result<_, sqlx::Error>>()?;
+            new.retain(|at| {
+                let draft = &drafts[*at];
+                let is_added = added.contains(&(&*draft.event_id, draft.occurred_at));
+                if !is_added {
+                    results[*at] = Inserted::Duplicate;
+                }
+                is_added
+            });
+        }
         if new.is_empty() {
             transaction.rollback().await?;
             return Ok(results);
@@ -300,14 +321,12 @@ impl PostgresStore {
         add_rows(&mut transaction, &self.statements.actor_hours, &sums.actor_hours).await?;
         add_rows(&mut transaction, &self.statements.waits, &sums.waits).await?;
         add_rows(&mut transaction, &self.statements.wait_hours, &sums.wait_hours).await?;
-        for (service, counts) in &sums.senders {
-            add_sender(&mut transaction, service, counts).await?;
-        }
+        add_senders(&mut transaction, &sums.senders).await?;
         transaction.commit().await?;
         Ok(results)
     }
 
-    /// Adds the events at `new`; the identities that were not there yet.
+    /// Adds the events at `new`; the identities (id, moment) that were not there yet.
     async fn add_events(
         &self,
         connection: &mut PgConnection,
@@ -315,9 +334,9 @@ impl PostgresStore {
         ids: &[Ids],
         new: &[usize],
         received_at: UnixMillis,
-    ) -> Result<HashSet<(String, i64)>, StoreError> {
+    ) -> Result<Vec<PgRow>, StoreError> {
         if new.is_empty() {
-            return Ok(HashSet::new());
+            return Ok(Vec::new());
         }
         let mut values = PgArguments::default();
         let rows = || new.iter().map(|at| (&drafts[*at], ids[*at]));
@@ -356,8 +375,7 @@ impl PostgresStore {
             add(&mut values, column)?;
         }
         add(&mut values, rows().map(|(draft, _)| &*draft.detail).collect::<Vec<&[u8]>>())?;
-        let added = fetch(connection, &self.statements.events, values).await?;
-        added.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+        fetch(connection, &self.statements.events, values).await
     }
 
     /// Adds to what is counted of senders.
@@ -365,13 +383,8 @@ impl PostgresStore {
         &self,
         senders: &[(String, SenderCounts)],
     ) -> Result<(), StoreError> {
-        let sorted: BTreeMap<&str, &SenderCounts> =
-            senders.iter().map(|(service, counts)| (service.as_str(), counts)).collect();
-        let mut transaction = self.writers.begin().await?;
-        for (service, counts) in sorted {
-            add_sender(&mut transaction, service, counts).await?;
-        }
-        Ok(transaction.commit().await?)
+        let sorted: BTreeMap<String, SenderCounts> = senders.iter().cloned().collect();
+        add_senders(&mut *self.writers.acquire().await?, &sorted).await
     }
 
     /// Drops the days before `day` (counted from 1970-01-01, UTC) with their events.
@@ -556,24 +569,24 @@ async fn add_rows<const N: usize>(
     Ok(())
 }
 
-async fn add_sender(
+async fn add_senders(
     connection: &mut PgConnection,
-    service: &str,
-    counts: &SenderCounts,
+    senders: &BTreeMap<String, SenderCounts>,
 ) -> Result<(), StoreError> {
+    let numbers: [fn(&SenderCounts) -> i64; 6] = [
+        |counts| counts.events,
+        |counts| counts.redactions,
+        |counts| counts.unknown_fields,
+        |counts| counts.rejected,
+        |counts| counts.id_conflicts,
+        |counts| counts.as_other,
+    ];
     let mut values = PgArguments::default();
-    add(&mut values, service)?;
-    for n in [
-        counts.events,
-        counts.redactions,
-        counts.unknown_fields,
-        counts.rejected,
-        counts.id_conflicts,
-        counts.as_other,
-    ] {
-        add(&mut values, n)?;
+    add(&mut values, senders.keys().map(String::as_str).collect::<Vec<&str>>())?;
+    for read in numbers {
+        add(&mut values, senders.values().map(read).collect::<Vec<i64>>())?;
     }
-    sqlx::query_with(sql::ADD_SENDER, values).execute(connection).await?;
+    sqlx::query_with(ADD_SENDERS, values).execute(connection).await?;
     Ok(())
 }
 
