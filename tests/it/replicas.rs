@@ -254,7 +254,14 @@ async fn a_replica_finds_the_server_that_writes_again() {
 }
 
 /// Columns that tables are distributed by on Citus, as `docs/scaling.md` has them.
-const DISTRIBUTED: &[(&str, &str)] = &[("events", "event_id")];
+const DISTRIBUTED: &[(&str, &str)] = &[
+    ("events", "event_id"),
+    ("minute_counts", "series_id"),
+    ("class_counts", "series_id"),
+    ("class_hours", "series_id"),
+    ("actor_counts", "series_id"),
+    ("actor_hours", "series_id"),
+];
 
 #[tokio::test]
 async fn every_unique_key_holds_the_column_its_table_is_distributed_by() {
