@@ -261,6 +261,8 @@ const DISTRIBUTED: &[(&str, &str)] = &[
     ("class_hours", "series_id"),
     ("actor_counts", "series_id"),
     ("actor_hours", "series_id"),
+    ("wait_counts", "series_id"),
+    ("wait_hours", "series_id"),
 ];
 
 #[tokio::test]
