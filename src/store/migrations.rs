@@ -99,7 +99,7 @@ async fn apply_to_postgres(
 mod tests {
     use super::super::test_schema::TestSchema;
     use super::*;
-    use crate::domain::classify::{classify, summary};
+    use crate::domain::classify::summarize;
     use crate::domain::event::Event;
     use crate::domain::stored::{Inserted, NewEvent};
     use crate::domain::time::UnixMillis;
@@ -127,8 +127,7 @@ mod tests {
                     at + n * 3_600_000
                 );
                 let event: Event = serde_json::from_str(&text).unwrap();
-                let response = event.response();
-                let verdict = summary(&response, &classify(&response));
+                let verdict = summarize(&event.response());
                 let stored = store.insert(&[NewEvent { event, verdict }], UnixMillis(at)).await;
                 assert_eq!(stored.unwrap(), [Inserted::Stored]);
             }
