@@ -2,13 +2,14 @@
 
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::pipeline::{Intake, IntakeSettings};
+use crate::pipeline::{Intake, IntakeSettings, keeper};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::web::{self, AppState};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 /// Why the program can't start, or had to end.
 #[derive(Debug, thiserror::Error)]
@@ -214,6 +215,11 @@ impl App {
             let (senders, store) = (state.senders.clone(), store.clone());
             tokio::spawn(async move { senders.write_regularly(&store).await })
         };
+        let keeping = CancellationToken::new();
+        let keeper = {
+            let (store, clock, end) = (store.clone(), Arc::clone(&state.clock), keeping.clone());
+            shutdown.watch("keeper", keeper::run(store, clock, config.store.keep, end))
+        };
         let tally = state.senders.clone();
         let router = web::router(&state);
         let work = async {
@@ -221,6 +227,10 @@ impl App {
             intake.stop().await;
             if writer.await.is_err() {
                 tracing::warn!("the writer could not be waited for");
+            }
+            keeping.cancel();
+            if keeper.await.is_err() {
+                tracing::warn!("the keeper could not be waited for");
             }
             senders.abort();
             if let Err(error) = tally.write(&store).await {

@@ -24,6 +24,7 @@ impl Server {
             .env_clear()
             .env("RETRYLENS_LISTEN", "127.0.0.1:0")
             .env("RETRYLENS_DATABASE_URL", database_url)
+            // What the load sends happened on a day that stays the same.
             .env("RETRYLENS_RETENTION_DAYS", "36500")
             .env("RETRYLENS_SUMS_RETENTION_DAYS", "36500")
             .stdin(Stdio::null())

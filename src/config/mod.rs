@@ -205,6 +205,12 @@ mod tests {
             ("[access]\nread_tokens = [\"tiny-secret\"]\n", "read_tokens (file): expected"),
             ("[access]\nread_tokens = [\"tiny-secret\n", "line 2: this is not valid TOML"),
             ("[server]\npublic_url = \"ftp://x\"\n", "public_url (file): expected"),
+            ("[store]\nretention_days = 0\n", "retention_days (file): expected a whole number"),
+            (
+                "[store]\nretention_days = 30\nsums_retention_days = 29\n",
+                "sums_retention_days (file): expected a whole number from 30 to",
+            ),
+            ("[store]\nmax_bytes = \"20\"\n", "max_bytes (file): expected a size"),
             ("[store]\ndatabase_url = \"mysql://u:tiny-secret@h/d\"\n", "database_url (file)"),
         ];
         for (text, expected) in cases {

@@ -4,7 +4,9 @@ use super::ConfigError;
 use super::layers::Settings;
 use super::secret::{Secret, TokenHash};
 use crate::domain::spelling::spelled_enum;
+use crate::domain::time::{DAY_MS, Millis};
 use crate::ingest::native::RawKeys;
+use crate::store::Keep;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -99,6 +101,8 @@ impl Server {
 pub struct StoreSettings {
     /// Address of the database, with its password.
     pub database_url: Secret,
+    /// How long things are kept.
+    pub keep: Keep,
 }
 
 impl StoreSettings {
@@ -108,7 +112,19 @@ impl StoreSettings {
         if !known.iter().any(|scheme| url.starts_with(scheme)) {
             return Err(settings.bad("database_url", "sqlite://FILE or postgres://…"));
         }
-        Ok(Self { database_url: Secret::new(url) })
+        let days = |name: &str, least: u64| -> Result<Millis, ConfigError> {
+            let days = settings.number(name, least, 36_500)?;
+            Ok(Millis(i64::try_from(days).unwrap_or_default() * DAY_MS))
+        };
+        let events = days("retention_days", 1)?;
+        let sums = days("sums_retention_days", events.0.unsigned_abs() / DAY_MS.unsigned_abs())?;
+        let max_bytes = match settings.text("max_bytes") {
+            None => None,
+            Some(text) => Some(bytes(text).filter(|n| *n >= LEAST_BUDGET).ok_or_else(|| {
+                settings.bad("max_bytes", "a size from 64MB on, such as 20GB or 500MiB, or nothing")
+            })?),
+        };
+        Ok(Self { database_url: Secret::new(url), keep: Keep { events, sums, max_bytes } })
     }
 
     /// The file that holds the data; `None` for PostgreSQL and for a database in memory.
@@ -122,6 +138,28 @@ impl StoreSettings {
     pub fn shown(&self) -> String {
         super::secret::without_password(self.database_url.expose())
     }
+}
+
+/// The least that `max_bytes` may be: below it an empty store and its log would not fit.
+const LEAST_BUDGET: u64 = 64_000_000;
+
+/// Reads a size in bytes: a whole number and a unit, `B` where there is none.
+fn bytes(text: &str) -> Option<u64> {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (number, unit) = text.split_at_checked(digits)?;
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        "kib" => 1 << 10,
+        "mib" => 1 << 20,
+        "gib" => 1 << 30,
+        "tib" => 1 << 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
 /// `[ingest]`
@@ -242,4 +280,28 @@ impl Log {
 fn size(s: &Settings, name: &str, least: usize, most: usize) -> Result<usize, ConfigError> {
     let number = s.number(name, least as u64, most as u64)?;
     usize::try_from(number).map_err(|_| s.bad(name, "a smaller number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn sizes_are_read_with_their_unit() {
+        for (text, expected) in [
+            ("20GB", Some(20_000_000_000)),
+            ("500 MiB", Some(500 << 20)),
+            ("1tb", Some(1_000_000_000_000)),
+            ("70000000", Some(70_000_000)),
+            ("70000000B", Some(70_000_000)),
+            ("GB", None),
+            ("1.5GB", None),
+            ("-1GB", None),
+            ("20 GX", None),
+            ("99999999999TB", None),
+            ("", None),
+        ] {
+            assert_eq!(bytes(text), expected, "{text}");
+        }
+    }
 }

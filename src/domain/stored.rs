@@ -3,7 +3,7 @@
 use super::classify::{Certainty, Layer, LimitType, Responder, Tri};
 use super::event::{AttemptError, Event, Outcome, Vantage};
 use super::spelling::spelled_enum;
-use super::time::{UnixMillis, Window};
+use super::time::{HOUR_MS, UnixMillis, Window};
 use serde::{Deserialize, Serialize};
 
 /// The part of a verdict that is kept beside each attempt; evidence is made anew from the facts.
@@ -394,6 +394,79 @@ spelled_enum! {
         Duplicate => "duplicate",
         /// It is stored as new, and its id was already there with another time.
         IdConflict => "id-conflict",
+        /// It is older than the events that are kept, so that it can't be told from a repeat; it
+        /// was not stored.
+        Expired => "expired",
+    }
+}
+
+impl Inserted {
+    /// Whether the event is stored now and was not before.
+    pub const fn is_new(self) -> bool {
+        matches!(self, Self::Stored | Self::IdConflict)
+    }
+}
+
+/// Since when the store has anything. What is older was removed, and is not taken any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct History {
+    /// Events, and sums finer than an hour.
+    pub events: Since,
+    /// Sums of hours.
+    pub sums: Since,
+}
+
+/// Where the past ends for a kind of data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Since {
+    /// Everything that happened from here on is there and nothing older: a whole hour, or the
+    /// beginning of time where nothing was ever removed.
+    pub since: UnixMillis,
+    /// Everything that was received from here on is there.
+    pub received_since: UnixMillis,
+    /// The last `since` that the disk budget set, later than the data's age would have.
+    pub budget_since: UnixMillis,
+    /// Rows that were removed so far; on PostgreSQL, which drops whole days, by the estimate of its
+    /// statistics.
+    pub removed: i64,
+    /// Those of them that were removed for the disk budget.
+    pub removed_for_budget: i64,
+}
+
+impl Since {
+    /// Everything from here on is there, by a clock.
+    pub const fn by(&self, time: TimeBasis) -> UnixMillis {
+        match time {
+            TimeBasis::Event => self.since,
+            TimeBasis::Received => self.received_since,
+        }
+    }
+
+    /// Whether anything was ever removed.
+    pub const fn is_limited(&self) -> bool {
+        self.since.0 > i64::MIN
+    }
+
+    /// Whether the disk budget and not the data's age set `since`.
+    pub const fn is_for_budget(&self) -> bool {
+        self.is_limited() && self.budget_since.0 == self.since.0
+    }
+}
+
+impl History {
+    /// The view that can be counted exactly: one that begins before the events that are kept is
+    /// widened to whole hours there, of which there are sums.
+    #[must_use]
+    pub fn countable(&self, view: &View) -> View {
+        let since = self.events.by(view.time);
+        let Window { from, to } = view.window;
+        if from >= since {
+            return view.clone();
+        }
+        let up = |at: UnixMillis| UnixMillis(at.0.saturating_add(HOUR_MS - 1)).floor_to(HOUR_MS);
+        let window =
+            Window { from: from.floor_to(HOUR_MS), to: if to < since { up(to) } else { to } };
+        View { window, ..view.clone() }
     }
 }
 

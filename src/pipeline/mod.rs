@@ -4,12 +4,14 @@
 //! - [`Intake`]: a bounded queue in front of one writer, which commits whatever waits as one
 //!   transaction and answers after the commit.
 //! - [`fair`]: who may take how much of the queue, so that nobody starves the rest.
+//! - [`keeper`]: removes what is older than is kept, a little at a time.
 //! - [`SenderTally`]: what senders get wrong, written now and then.
 //!
 //! The sums that pages read are made inside that transaction, by the store.
 
 pub mod fair;
 mod intake;
+pub mod keeper;
 mod senders;
 mod writer;
 

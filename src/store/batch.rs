@@ -5,7 +5,7 @@ use super::rows::{Class, Draft, SeriesKey};
 use super::sql;
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Counts, Inserted, SenderCounts};
-use crate::domain::time::{MINUTE_MS, UnixMillis};
+use crate::domain::time::{DAY_MS, MINUTE_MS, UnixMillis};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -40,12 +40,29 @@ pub(super) struct SeriesId {
 
 /// Known numbers of series, classes and words; a copy of what the database holds, never ahead of
 /// what is committed.
+///
+/// A series or word is known for the days until the one on which it is noted as used, and missing
+/// after that: the database is then asked again, which notes the new day. So a copy never gives the
+/// number of a name that was removed because nothing used it any more, whoever removed it.
 #[derive(Debug, Default)]
 pub(super) struct Dictionary {
-    series: HashMap<SeriesKey, SeriesId>,
+    series: HashMap<SeriesKey, (SeriesId, i64)>,
     classes: HashMap<Class, i64>,
     /// By kind of actor.
-    words: [HashMap<Arc<str>, i64>; ACTORS.len()],
+    words: [HashMap<Arc<str>, Name>; ACTORS.len()],
+}
+
+/// The number of a name, and the last day (since 1970) on which it is noted as used.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Name {
+    pub(super) id: i64,
+    pub(super) used_on: i64,
+}
+
+/// The last day on which a draft's names are used, by either clock: nothing of it is kept beyond the
+/// time that is kept of that day.
+fn used_on(draft: &Draft, received_at: UnixMillis) -> i64 {
+    draft.occurred_at.max(received_at.0).div_euclid(DAY_MS)
 }
 
 /// How many series, and how many words of a kind, are remembered; beyond it the copy starts over.
@@ -54,19 +71,28 @@ const MAX_REMEMBERED: usize = 200_000;
 impl Dictionary {
     /// What `drafts` name and this copy doesn't know, each once and in order: two replicas that
     /// add the same ones then wait for each other instead of blocking each other.
-    pub(super) fn missing<'a>(&self, drafts: impl Iterator<Item = &'a Draft>) -> Missing {
+    pub(super) fn missing<'a>(
+        &self,
+        drafts: impl Iterator<Item = &'a Draft>,
+        received_at: UnixMillis,
+    ) -> Missing {
         let mut missing = Missing::default();
         for draft in drafts {
-            if !self.series.contains_key(&draft.series) {
-                missing.series.insert(draft.series.pair(), 0);
-                missing.series.insert(draft.series.clone(), 0);
+            let day = used_on(draft, received_at);
+            if self.series.get(&draft.series).is_none_or(|(_, noted)| *noted < day) {
+                for key in [draft.series.pair(), draft.series.clone()] {
+                    let name = missing.series.entry(key).or_default();
+                    name.used_on = name.used_on.max(day);
+                }
             }
             if !self.classes.contains_key(&draft.class) {
                 missing.classes.insert(draft.class, 0);
             }
             for (kind, (known, word)) in self.words.iter().zip(&draft.actors).enumerate() {
-                if let Some(word) = word.as_ref().filter(|word| !known.contains_key(*word)) {
-                    missing.words.insert((kind, Arc::clone(word)), 0);
+                let Some(word) = word else { continue };
+                if known.get(word).is_none_or(|name| name.used_on < day) {
+                    let name = missing.words.entry((kind, Arc::clone(word))).or_default();
+                    name.used_on = name.used_on.max(day);
                 }
             }
         }
@@ -78,35 +104,38 @@ impl Dictionary {
         if self.series.len() + found.series.len() > MAX_REMEMBERED {
             self.series.clear();
         }
-        for key in found.series.keys() {
+        for (key, name) in &found.series {
             if let Some(id) = found.series_id(key) {
-                self.series.insert(key.clone(), id);
+                self.series.insert(key.clone(), (id, name.used_on));
             }
         }
         self.classes.extend(found.classes);
-        for ((kind, word), id) in found.words {
+        for ((kind, word), name) in found.words {
             if let Some(known) = self.words.get_mut(kind) {
                 if known.len() >= MAX_REMEMBERED {
                     known.clear();
                 }
-                known.insert(word, id);
+                known.insert(word, name);
             }
         }
     }
 
-    /// The numbers for a draft, from this copy or from `found`.
+    /// The numbers for a draft, from `found` or else from this copy.
     pub(super) fn ids(&self, draft: &Draft, found: &Missing) -> Option<Ids> {
         let mut actors = [None; ACTORS.len()];
         for (kind, word) in draft.actors.iter().enumerate() {
             if let Some(word) = word {
-                let known = self.words.get(kind)?.get(word).copied();
-                let id = known.or_else(|| found.words.get(&(kind, Arc::clone(word))).copied())?;
-                *actors.get_mut(kind)? = Some(id);
+                let mut name = None;
+                if !found.words.is_empty() {
+                    name = found.words.get(&(kind, Arc::clone(word)));
+                }
+                let name = name.or_else(|| self.words.get(kind)?.get(word))?;
+                *actors.get_mut(kind)? = Some(name.id);
             }
         }
-        let series = self.series.get(&draft.series).copied();
+        let series = found.series_id(&draft.series);
         Some(Ids {
-            series: series.or_else(|| found.series_id(&draft.series))?,
+            series: series.or_else(|| Some(self.series.get(&draft.series)?.0))?,
             class: *self.classes.get(&draft.class).or_else(|| found.classes.get(&draft.class))?,
             actors,
         })
@@ -117,10 +146,10 @@ impl Dictionary {
 #[derive(Debug, Default)]
 pub(super) struct Missing {
     /// With the pair of each.
-    pub(super) series: BTreeMap<SeriesKey, i64>,
+    pub(super) series: BTreeMap<SeriesKey, Name>,
     pub(super) classes: BTreeMap<Class, i64>,
     /// By kind of actor and word.
-    pub(super) words: BTreeMap<(usize, Arc<str>), i64>,
+    pub(super) words: BTreeMap<(usize, Arc<str>), Name>,
 }
 
 impl Missing {
@@ -131,19 +160,30 @@ impl Missing {
 
     /// The numbers of a series that was missing.
     fn series_id(&self, key: &SeriesKey) -> Option<SeriesId> {
-        Some(SeriesId { id: *self.series.get(key)?, pair: *self.series.get(&key.pair())? })
+        if self.series.is_empty() {
+            return None;
+        }
+        Some(SeriesId { id: self.series.get(key)?.id, pair: self.series.get(&key.pair())?.id })
     }
 }
 
 /// Tells new events from repeats. `stored` holds the identities in the database whose id occurs in
-/// the batch. Of equal identities in the batch the first is the new one.
-pub(super) fn sift<S: AsRef<str>>(drafts: &[Draft], stored: &[(S, i64)]) -> Vec<Inserted> {
+/// the batch. Of equal identities in the batch the first is the new one. What is older than the
+/// events that are kept (`since`) can't be told from a repeat and is not taken.
+pub(super) fn sift<S: AsRef<str>>(
+    drafts: &[Draft],
+    stored: &[(S, i64)],
+    since: UnixMillis,
+) -> Vec<Inserted> {
     let ids: HashSet<&str> = stored.iter().map(|(id, _)| id.as_ref()).collect();
     let stored: HashSet<(&str, i64)> = stored.iter().map(|(id, at)| (id.as_ref(), *at)).collect();
     let mut seen: HashMap<&str, Vec<i64>> = HashMap::with_capacity(drafts.len());
     drafts
         .iter()
         .map(|draft| {
+            if draft.occurred_at < since.0 {
+                return Inserted::Expired;
+            }
             let id = draft.event_id.as_str();
             let times = seen.entry(id).or_default();
             if stored.contains(&(id, draft.occurred_at)) || times.contains(&draft.occurred_at) {

@@ -73,9 +73,10 @@ impl Tiers {
     }
 
     /// How sums by actor answer for `source`. They are kept of client attempts, and without routes.
+    /// Where they don't answer, the events do.
     fn of_actors(view: &View, scope: &Scope, source: Vantage) -> Self {
         match source {
-            Vantage::Client if scope.route.is_none() => Self::new(view.window),
+            _ if has_actor_sums(scope, source) => Self::new(view.window),
             _ => Self::of(Cut::all_edge(view.window)),
         }
     }
@@ -134,6 +135,7 @@ impl Store {
     #[tracing::instrument(name = "db.counts.source", level = "debug", skip_all)]
     pub async fn source(&self, view: &View) -> Result<Vantage, StoreError> {
         let mut reader = self.reader().await?;
+        let view = &reader.countable(view).await?;
         self.source_in(&mut reader, view).await
     }
 
@@ -156,6 +158,7 @@ impl Store {
     #[tracing::instrument(name = "db.counts.total", level = "debug", skip_all)]
     pub async fn totals(&self, view: &View) -> Result<Counts, StoreError> {
         let mut reader = self.reader().await?;
+        let view = &reader.countable(view).await?;
         let source = self.source_in(&mut reader, view).await?;
         self.totals_in(&mut reader, view, source).await
     }
@@ -166,6 +169,7 @@ impl Store {
     #[tracing::instrument(name = "db.counts.buckets", level = "debug", skip_all)]
     pub async fn buckets(&self, view: &View, width_ms: i64) -> Result<Vec<Bucket>, StoreError> {
         let mut reader = self.reader().await?;
+        let view = &reader.countable(view).await?;
         let source = self.source_in(&mut reader, view).await?;
         self.buckets_in(&mut reader, view, source, width_ms).await
     }
@@ -175,6 +179,7 @@ impl Store {
     #[tracing::instrument(name = "db.counts.dimensions", level = "debug", skip_all)]
     pub async fn dimensions(&self, view: &View) -> Result<Vec<DimensionCounts>, StoreError> {
         let mut reader = self.reader().await?;
+        let view = &reader.countable(view).await?;
         let source = self.source_in(&mut reader, view).await?;
         Ok(self.breakdown(&mut reader, view, source).await?.dimensions)
     }
@@ -185,6 +190,7 @@ impl Store {
     pub async fn pairs(&self, window: Window, time: TimeBasis) -> Result<Vec<Pair>, StoreError> {
         let mut reader = self.reader().await?;
         let view = View { scope: Scope::default(), window, time };
+        let view = reader.countable(&view).await?;
         let cells = self.cells_by_series(&mut reader, &view).await?;
         let mut pairs: BTreeMap<([String; 3], Vantage), (Counts, i64)> = BTreeMap::new();
         for cell in cells {
@@ -220,6 +226,7 @@ impl Store {
     pub async fn services(&self, window: Window) -> Result<Vec<ServiceCounts>, StoreError> {
         let mut reader = self.reader().await?;
         let view = View { scope: Scope::default(), window, time: TimeBasis::Event };
+        let view = reader.countable(&view).await?;
         let cells = self.cells_by_series(&mut reader, &view).await?;
         let mut services: BTreeMap<String, (Counts, i64)> = BTreeMap::new();
         for cell in cells.into_iter().filter(|cell| cell.class.vantage == Vantage::Client) {
@@ -264,17 +271,28 @@ impl Store {
         source: Vantage,
         width_ms: i64,
     ) -> Result<Vec<Bucket>, StoreError> {
-        let width_ms = width_ms.max(1).saturating_add(MINUTE_MS - 1) / MINUTE_MS * MINUTE_MS;
         let Window { from, to } = view.window;
+        let since = reader.kept().await?.events.by(view.time);
+        // What is older than the events is known by the hour alone.
+        let width = if from < since { HOUR } else { 1 } * MINUTE_MS;
+        let width_ms = width_ms.max(1).saturating_add(width - 1) / width * width;
         let mut buckets: BTreeMap<i64, Counts> = BTreeMap::new();
         let mut start = from.floor_to(width_ms).0;
         while start < to.0 {
             buckets.insert(start, Counts::default());
             start = start.saturating_add(width_ms);
         }
+        if from < since {
+            let old = Window { from, to: to.min(since) };
+            self.old_buckets(reader, &View { window: old, ..view.clone() }, source, width_ms)
+                .await?
+                .into_iter()
+                .for_each(|(start, counts)| buckets.entry(start).or_default().add(&counts));
+        }
+        let window = Window { from: from.max(since), to: to.max(since) };
         let cut = match source {
-            Vantage::Client => Cut::new(view.window, MINUTE_MS),
-            Vantage::Gateway | Vantage::Origin => Cut::all_edge(view.window),
+            Vantage::Client => Cut::new(window, MINUTE_MS),
+            Vantage::Gateway | Vantage::Origin => Cut::all_edge(window),
         };
         let inner = Window { from: UnixMillis(cut.inner.0), to: UnixMillis(cut.inner.1) };
         let (first, last) = stretches(inner, HOUR);
@@ -307,6 +325,32 @@ impl Store {
             .collect())
     }
 
+    /// Counts by bucket of a view of whole hours, from the sums of hours.
+    async fn old_buckets(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        source: Vantage,
+        width_ms: i64,
+    ) -> Result<Vec<(i64, Counts)>, StoreError> {
+        let (first, last) = stretches(view.window, HOUR);
+        let mut args = vec![Arg::Int(first), Arg::Int(last), Arg::Int(width_ms / MINUTE_MS)];
+        let text = sql::sums_of(sql::OLD_BUCKETS, sql::CLASS_HOURS, sql::CLASS_SUMS);
+        let text = sql::clock(&text, view.time);
+        let text = sql::scope(&text, &view.scope, Unscoped::Summed, &mut args);
+        let rows = reader.all(text, &args).await?;
+        let classes = self.classes(reader, &rows).await?;
+        let mut buckets = Vec::new();
+        for row in rows {
+            let class = class_of(&classes, row.int(0)?)?;
+            if class.vantage == source {
+                let counts = Counts::of_ending(class.ending(), rank(&row, 1)?, row.int(2)?);
+                buckets.push((row.int(3)? * MINUTE_MS, counts));
+            }
+        }
+        Ok(buckets)
+    }
+
     /// Totals of a view from one source, its dimensions, and the keys that were limited in it.
     pub(super) async fn breakdown(
         &self,
@@ -333,7 +377,13 @@ impl Store {
                 add_to(sums.entry((dimension, value)).or_default(), &counts);
             }
         }
+        let uncounted_pairs = outermost.values().filter(|least| **least > source).count();
         let mut keys = Vec::new();
+        let is_kept = reader.kept().await?.events.by(view.time) <= view.window.from;
+        if !is_kept && !has_actor_sums(&view.scope, source) {
+            // Only the events could tell.
+            return Ok(Breakdown { totals, dimensions: ranked(sums), keys, uncounted_pairs });
+        }
         let mut named = [(0_usize, [0_i64; 3]); ACTOR_DIMENSIONS.len()];
         for row in self.top_actors(reader, view, source).await? {
             let kind = usize::try_from(row.int(0)?).unwrap_or(usize::MAX);
@@ -361,7 +411,6 @@ impl Store {
                 }
             }
         }
-        let uncounted_pairs = outermost.values().filter(|least| **least > source).count();
         Ok(Breakdown { totals, dimensions: ranked(sums), keys, uncounted_pairs })
     }
 
@@ -569,6 +618,11 @@ async fn totals(reader: &mut Reader, view: &View, scope: &Scope) -> Result<Vec<R
     let text = sql::clock(&text, view.time);
     let text = sql::scope(&text, scope, Unscoped::Summed, &mut args);
     reader.all(text, &args).await
+}
+
+/// Whether sums by actor are kept of what a question asks for.
+fn has_actor_sums(scope: &Scope, source: Vantage) -> bool {
+    source == Vantage::Client && scope.route.is_none()
 }
 
 /// A question about some `kinds` of actors.

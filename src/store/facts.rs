@@ -54,15 +54,19 @@ impl Store {
     ) -> Result<Facts, StoreError> {
         let mut reader = self.reader().await?;
         let reader = &mut reader;
+        let kept = reader.kept().await?;
+        let view = &kept.countable(view);
+        let since = kept.events.by(view.time);
         let source = self.source_in(reader, view).await?;
         let Breakdown { totals, dimensions, keys, uncounted_pairs } =
             self.breakdown(reader, view, source).await?;
         let from = UnixMillis(view.window.from.0.saturating_sub(view.window.length().0));
         let before_view = View { window: Window { from, to: view.window.from }, ..view.clone() };
-        let before = self.totals_in(reader, &before_view, source).await?;
+        let before = self.totals_in(reader, &kept.countable(&before_view), source).await?;
         let buckets = self.buckets_in(reader, view, source, bucket_width_ms(view.window)).await?;
-        let (attempts, attempts_complete) =
+        let (attempts, mut attempts_complete) =
             sample(reader, view, source, totals.attempts, cap).await?;
+        attempts_complete &= since <= view.window.from;
         let promised = self.promised(reader, view, source).await?;
         let has_observations = reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_some();
         let (mut observations, mut has_gateway_source, mut has_origin_source) =
@@ -79,8 +83,11 @@ impl Store {
         let marks = reader.marks(&view.scope).await?;
         let mark = marks.iter().rev().find(|mark| mark.at < view.window.to && mark.at < now);
         let comparison = match mark {
-            Some(mark) => self.comparison(reader, view, source, mark, now).await?,
-            None => None,
+            // What is older is known by the hour alone, which is too coarse for a comparison.
+            Some(mark) if mark.at.0.saturating_sub(MAX_SIDE_MS) >= since.0 => {
+                self.comparison(reader, view, source, mark, now).await?
+            }
+            _ => None,
         };
         Ok(Facts {
             view: view.clone(),

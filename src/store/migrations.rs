@@ -13,12 +13,20 @@ struct Migration {
     postgres: &'static str,
 }
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    name: "0001_attempts",
-    sqlite: include_str!("../../migrations/sqlite/0001_attempts.sql"),
-    postgres: include_str!("../../migrations/postgres/0001_attempts.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        name: "0001_attempts",
+        sqlite: include_str!("../../migrations/sqlite/0001_attempts.sql"),
+        postgres: include_str!("../../migrations/postgres/0001_attempts.sql"),
+    },
+    Migration {
+        version: 2,
+        name: "0002_kept",
+        sqlite: include_str!("../../migrations/sqlite/0002_kept.sql"),
+        postgres: include_str!("../../migrations/postgres/0002_kept.sql"),
+    },
+];
 
 /// Holds the versions that were applied.
 const CREATE: &str = "CREATE TABLE IF NOT EXISTS schema_changes (\

@@ -8,6 +8,7 @@
 //!   day.
 //! - `reader`: a snapshot to read from. `counts`, `facts`, `lists`: the questions.
 //! - `series`: how many series there may be.
+//! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.
 //! - `recount`: do the sums still agree with the events?
 //!
 //! Sums: `minute_counts` per minute and `class_counts`, `actor_counts` per five minutes. A window
@@ -20,7 +21,9 @@ mod counts;
 mod days;
 mod detail;
 mod error;
+mod expiry;
 mod facts;
+mod kept;
 mod lists;
 mod migrations;
 #[cfg(test)]
@@ -38,13 +41,14 @@ mod test_schema;
 pub use counts::{OTHER, TOP_VALUES};
 pub use error::StoreError;
 pub use facts::{MAX_ATTEMPTS, MAX_BUCKETS, bucket_width_ms};
+pub use kept::{Keep, Tidied};
 pub use lists::{LOOKUP_LIMIT, OPERATION_LIMIT, PAGE_LIMIT};
-pub use recount::Recount;
+pub use recount::{Difference, Recount};
 pub use rows::Draft;
 pub use series::{Kept, SeriesBound};
 
 use crate::domain::stored::{
-    Inserted, Labels, Mark, NewEvent, NewMark, Scope, Sender, SenderCounts,
+    History, Inserted, Labels, Mark, NewEvent, NewMark, Scope, Sender, SenderCounts,
 };
 use crate::domain::time::{UnixMillis, Window};
 use postgres::PostgresStore;
@@ -129,6 +133,23 @@ impl Store {
             bound.learn(names.each_ref().map(|name| &**name));
         }
         Ok(())
+    }
+
+    /// Does a little of what is to be done so that nothing is kept longer than `keep` says: removes
+    /// some rows, or gives some disk space back. To be called again at once where it says
+    /// [`Tidied::More`], and now and then otherwise. Writing waits for one such step at most, a few
+    /// hundredths of a second; a kill leaves the store in order.
+    #[tracing::instrument(name = "db.tidy", level = "debug", skip_all)]
+    pub async fn tidy(&self, keep: Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
+        match &*self.pool {
+            Pool::Sqlite(store) => store.tidy(keep, now).await,
+            Pool::Postgres(store) => store.tidy(keep, now).await,
+        }
+    }
+
+    /// Since when there are events and sums.
+    pub async fn kept(&self) -> Result<History, StoreError> {
+        self.reader().await?.kept().await
     }
 
     /// Marks a change, to be compared before and after.

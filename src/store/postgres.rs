@@ -7,10 +7,10 @@
 //! Events are divided by day (`days`). The same id at another time is found within a day on either
 //! side of the batch's own days, so that look-ups don't grow with the number of days kept.
 
-use super::batch::{self, Dictionary, Ids, Missing};
+use super::batch::{self, Dictionary, Ids, Missing, Name};
 use super::days::{self, DayTable, Days, Dropped};
 use super::rows::{Draft, SeriesKey};
-use super::{READ_LIMIT, StoreError, migrations, sql};
+use super::{READ_LIMIT, StoreError, expiry, migrations, sql};
 use crate::domain::stored::{Inserted, SenderCounts};
 use crate::domain::time::{DAY_MS, UnixMillis};
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::io::ErrorKind;
 use std::str::FromStr as _;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::sync::RwLock;
 
@@ -50,12 +50,14 @@ const ATTEMPTS: usize = 4;
 #[derive(Debug)]
 pub(super) struct PostgresStore {
     pub(super) readers: PgPool,
-    writers: PgPool,
+    pub(super) writers: PgPool,
     dictionary: RwLock<Dictionary>,
     /// Whether a connection was made since the dictionary was last known to fit: perhaps to a
     /// standby that took over and may not have the newest numbers.
     is_new_server: Arc<AtomicBool>,
     pub(super) days: Days,
+    /// The day for which names that nothing uses were last removed.
+    pub(super) names_done: AtomicI64,
     statements: Statements,
 }
 
@@ -151,14 +153,18 @@ unknown_fields = senders.unknown_fields + excluded.unknown_fields, \
 rejected = senders.rejected + excluded.rejected, \
 id_conflicts = senders.id_conflicts + excluded.id_conflicts, \
 as_other = senders.as_other + excluded.as_other";
-const ADD_SERIES: &str = "INSERT INTO series (service, upstream, environment, route) \
-SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) ON CONFLICT DO NOTHING";
+const ADD_SERIES: &str = "\
+INSERT INTO series (service, upstream, environment, route, used_on) \
+SELECT * FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bigint[]) \
+ON CONFLICT (service, upstream, environment, route) \
+DO UPDATE SET used_on = GREATEST(series.used_on, excluded.used_on)";
 const FIND_SERIES: &str = "SELECT s.id, s.service, s.upstream, s.environment, s.route \
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) \
 AS u (service, upstream, environment, route) \
 JOIN series s USING (service, upstream, environment, route)";
-const ADD_WORDS: &str = "INSERT INTO words (kind, word) SELECT * FROM unnest($1::bigint[], $2::text[]) \
-     ON CONFLICT DO NOTHING";
+const ADD_WORDS: &str = "INSERT INTO words (kind, word, used_on) \
+SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[]) ON CONFLICT (kind, word) \
+DO UPDATE SET used_on = GREATEST(words.used_on, excluded.used_on)";
 const FIND_WORDS: &str = "SELECT w.id, w.kind, w.word \
 FROM unnest($1::bigint[], $2::text[]) AS u (kind, word) JOIN words w USING (kind, word)";
 
@@ -203,6 +209,7 @@ impl PostgresStore {
             dictionary: RwLock::default(),
             is_new_server,
             days: Days::default(),
+            names_done: AtomicI64::new(i64::MIN),
             statements: Statements::new(),
         })
     }
@@ -244,7 +251,7 @@ impl PostgresStore {
         if self.is_new_server.swap(false, Ordering::SeqCst) {
             *self.dictionary.write().await = Dictionary::default();
         }
-        let ids = self.ids(connection, drafts).await?;
+        let ids = self.ids(connection, drafts, received_at).await?;
         let times = drafts.iter().map(|draft| draft.occurred_at);
         self.days.prepare(connection, times, received_at).await?;
         for _ in 1..ATTEMPTS {
@@ -262,11 +269,12 @@ impl PostgresStore {
         &self,
         connection: &mut PgConnection,
         drafts: &[Draft],
+        received_at: UnixMillis,
     ) -> Result<Vec<Ids>, StoreError> {
         loop {
             let missing = {
                 let dictionary = self.dictionary.read().await;
-                let missing = dictionary.missing(drafts.iter());
+                let missing = dictionary.missing(drafts.iter(), received_at);
                 if missing.is_empty() {
                     let ids = drafts.iter().filter_map(|draft| dictionary.ids(draft, &missing));
                     return Ok(ids.collect());
@@ -286,10 +294,10 @@ impl PostgresStore {
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
         let mut transaction = connection.begin().await?;
+        let since = expiry::hold(&mut transaction).await?;
         let stored = stored(&mut transaction, drafts, received_at).await?;
-        let mut results = batch::sift(drafts, &stored);
-        let mut new: Vec<usize> =
-            (0..drafts.len()).filter(|at| results[*at] != Inserted::Duplicate).collect();
+        let mut results = batch::sift(drafts, &stored, since);
+        let mut new: Vec<usize> = (0..drafts.len()).filter(|at| results[*at].is_new()).collect();
         new.sort_unstable_by_key(|at| (&drafts[*at].event_id, drafts[*at].occurred_at));
         let added = self.add_events(&mut transaction, drafts, ids, &new, received_at).await?;
         if added.len() < new.len() {
@@ -388,13 +396,11 @@ impl PostgresStore {
     }
 
     /// Drops the days before `day` (counted from 1970-01-01, UTC) with their events.
-    #[cfg_attr(not(test), expect(dead_code, reason = "retention is what calls it"))]
     pub(super) async fn drop_days_before(&self, day: i64) -> Result<Dropped, StoreError> {
         self.days.drop_before(&mut *self.writers.acquire().await?, day).await
     }
 
     /// The days that have a partition, oldest first, with their size.
-    #[cfg_attr(not(test), expect(dead_code, reason = "retention is what calls it"))]
     pub(super) async fn days(&self) -> Result<Vec<DayTable>, StoreError> {
         days::partitions(&mut *self.writers.acquire().await?).await
     }
@@ -426,21 +432,24 @@ async fn name_all(
     if !missing.series.is_empty() {
         for text in [ADD_SERIES, FIND_SERIES] {
             let keys = || missing.series.keys();
-            let rows = sqlx::query(text)
+            let mut query = sqlx::query(text)
                 .bind(keys().map(|key| key.service.clone()).collect::<Vec<_>>())
                 .bind(keys().map(|key| key.upstream.clone()).collect::<Vec<_>>())
                 .bind(keys().map(|key| key.environment.clone()).collect::<Vec<_>>())
-                .bind(keys().map(|key| key.route.clone()).collect::<Vec<_>>())
-                .fetch_all(&mut *connection)
-                .await?;
-            for row in rows {
+                .bind(keys().map(|key| key.route.clone()).collect::<Vec<_>>());
+            if text == ADD_SERIES {
+                query = query.bind(days(missing.series.values()));
+            }
+            for row in query.fetch_all(&mut *connection).await? {
                 let key = SeriesKey {
                     service: row.try_get(1)?,
                     upstream: row.try_get(2)?,
                     environment: row.try_get(3)?,
                     route: row.try_get(4)?,
                 };
-                missing.series.insert(key, row.try_get(0)?);
+                if let Some(series) = missing.series.get_mut(&key) {
+                    series.id = row.try_get(0)?;
+                }
             }
         }
     }
@@ -452,16 +461,26 @@ async fn name_all(
             .collect();
         let words: Vec<String> = missing.words.keys().map(|(_, word)| word.to_string()).collect();
         for text in [ADD_WORDS, FIND_WORDS] {
-            let rows = sqlx::query(text).bind(&kinds).bind(&words);
-            for row in rows.fetch_all(&mut *connection).await? {
+            let mut query = sqlx::query(text).bind(&kinds).bind(&words);
+            if text == ADD_WORDS {
+                query = query.bind(days(missing.words.values()));
+            }
+            for row in query.fetch_all(&mut *connection).await? {
                 let kind = usize::try_from(row.try_get::<i64, _>(1)?).unwrap_or(usize::MAX);
                 let word: String = row.try_get(2)?;
-                missing.words.insert((kind, Arc::from(word)), row.try_get(0)?);
+                if let Some(name) = missing.words.get_mut(&(kind, Arc::from(word))) {
+                    name.id = row.try_get(0)?;
+                }
             }
         }
     }
     name_classes(connection, &mut missing.classes).await?;
     Ok(missing)
+}
+
+/// The days on which names are used, in their order.
+fn days<'a>(names: impl Iterator<Item = &'a Name>) -> Vec<i64> {
+    names.map(|name| name.used_on).collect()
 }
 
 /// Identities of stored events whose id occurs in `drafts`, as far as a day on either side of each

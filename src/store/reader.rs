@@ -1,7 +1,8 @@
 //! Reading: one snapshot per question, one way to ask on both databases, and a time limit.
 
 use super::sqlite::ids;
-use super::{Pool, READ_LIMIT, StoreError, sql};
+use super::{Pool, READ_LIMIT, StoreError, kept, sql};
+use crate::domain::stored::{History, View};
 use crate::domain::time::{UnixMillis, Window};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
@@ -126,6 +127,22 @@ impl Reader {
                 pool.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
             )),
         }
+    }
+
+    /// Since when there are events and sums, in this snapshot.
+    pub(super) async fn kept(&mut self) -> Result<History, StoreError> {
+        let rows = self.all(kept::READ, &[]).await?;
+        let read = |row: &Row| {
+            let numbers = [row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?];
+            Ok::<_, StoreError>(kept::since(numbers))
+        };
+        let [events, sums] = rows.as_slice() else { return Err(kept::missing()) };
+        Ok(History { events: read(events)?, sums: read(sums)? })
+    }
+
+    /// The view that can be counted exactly in this snapshot.
+    pub(super) async fn countable(&mut self, view: &View) -> Result<View, StoreError> {
+        Ok(self.kept().await?.countable(view))
     }
 
     /// Takes the time limit off this snapshot.

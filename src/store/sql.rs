@@ -92,6 +92,12 @@ FROM spans p CROSS JOIN minute_counts c WHERE p.width = 60 AND p.{start} >= $4 A
 AND c.hour = p.start AND c.received_hour = p.received AND {sums} \
 AND c.{minute} >= $1 AND c.{minute} < $2 GROUP BY 1 ORDER BY 1";
 
+/// Counts of whole hours (`$1` to `$2`, in minutes) in buckets of `$3` minutes, by class and rank.
+pub(super) const OLD_BUCKETS: &str = "\
+SELECT c.class_id, c.rank, CAST(SUM(c.n) AS BIGINT), p.{start} - ((p.{start} % $3) + $3) % $3 \
+FROM spans p CROSS JOIN {hours} c WHERE p.width = 60 AND p.{start} >= $1 AND p.{start} < $2 \
+AND c.start = p.start AND c.received = p.received AND {sums} GROUP BY 1, 2, 4";
+
 /// Counts of a stretch (`$1` to `$2`) in buckets of `$3` milliseconds, by class and rank, from the
 /// events' index: the edges of a window, and all of it for what only a gateway or an origin saw,
 /// of which no sums per minute are kept.

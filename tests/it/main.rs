@@ -17,6 +17,7 @@ mod pages;
 mod parsers;
 mod readme;
 mod replicas;
+mod retention;
 mod secrets;
 mod signatures;
 mod store_contract;

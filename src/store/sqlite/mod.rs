@@ -8,17 +8,22 @@
 //! - `writer`: a batch of events in one transaction.
 //! - `slices`: stretches of time in which ids are looked up.
 //! - `ids`: ids as they are kept.
+//! - `expiry`: what is old goes, in small steps, and the file shrinks.
 
+mod expiry;
 pub(super) mod ids;
 mod slices;
 mod writer;
 
+use super::kept::{Keep, Tidied};
 use super::rows::Draft;
 use super::{StoreError, migrations};
 use crate::domain::stored::{Inserted, SenderCounts};
 use crate::domain::time::UnixMillis;
 use rusqlite::types::Value;
-use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::sqlite::{
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+};
 use sqlx::{ConnectOptions as _, Connection as _};
 use std::str::FromStr as _;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -69,14 +74,18 @@ impl SqliteStore {
             .foreign_keys(false)
             .pragma("temp_store", "MEMORY")
             .disable_statement_logging();
-        let mut connection = options.clone().create_if_missing(true).connect().await.map_err(
-            |error| match error {
-                sqlx::Error::Database(inner) => {
-                    StoreError::Address(format!("{}: {}", file.display(), inner.message()))
-                }
-                other => StoreError::from(other),
-            },
-        )?;
+        let mut making = options.clone().create_if_missing(true);
+        if std::fs::metadata(&file).map_or(0, |found| found.len()) == 0 {
+            // Lets the file shrink in small steps. It comes before the first table, and writes to
+            // the file each time (sqlite.org/pragma.html#pragma_auto_vacuum).
+            making = making.auto_vacuum(SqliteAutoVacuum::Incremental);
+        }
+        let mut connection = making.connect().await.map_err(|error| match error {
+            sqlx::Error::Database(inner) => {
+                StoreError::Address(format!("{}: {}", file.display(), inner.message()))
+            }
+            other => StoreError::from(other),
+        })?;
         migrations::apply_sqlite(&mut connection).await?;
         connection.close().await?;
         let reading =
@@ -139,6 +148,11 @@ impl SqliteStore {
         senders: Vec<(String, SenderCounts)>,
     ) -> Result<(), StoreError> {
         self.with(move |writer| writer.add_senders(&senders)).await
+    }
+
+    /// Removes a little of what is old, or gives a little space back.
+    pub(super) async fn tidy(&self, keep: Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
+        self.with(move |writer| writer.tidy(&keep, now)).await
     }
 
     /// Runs one statement that writes; its first column of the first row, where there is one.

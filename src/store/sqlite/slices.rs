@@ -8,6 +8,7 @@
 use super::ids;
 use crate::store::StoreError;
 use rusqlite::{Transaction, params};
+use std::collections::BTreeMap;
 
 /// Events after which a slice is ended.
 pub(super) const FULL: i64 = 65_536;
@@ -99,6 +100,50 @@ impl Slices {
                 .execute(params![slice.id, slice.to, slice.events])?;
         }
         Ok(())
+    }
+
+    /// Takes away the numbers of removed events by place.
+    pub(super) fn shrink(
+        &mut self,
+        transaction: &Transaction<'_>,
+        removed: &BTreeMap<usize, i64>,
+    ) -> Result<(), StoreError> {
+        for (place, n) in removed {
+            if let Some(slice) = self.list.get_mut(*place) {
+                slice.events -= n;
+                transaction
+                    .prepare_cached("UPDATE slices SET events = ?2 WHERE id = ?1")?
+                    .execute(params![slice.id, slice.events])?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the time of the empty slices that end before `since` to the one after them.
+    pub(super) fn forget(
+        &mut self,
+        transaction: &Transaction<'_>,
+        since: i64,
+    ) -> Result<(), StoreError> {
+        while let [first, next, ..] = self.list.as_mut_slice()
+            && first.to <= since
+            && first.events == 0
+        {
+            transaction
+                .prepare_cached("DELETE FROM slices WHERE id = ?1")?
+                .execute(params![first.id])?;
+            transaction
+                .prepare_cached("UPDATE slices SET from_at = ?2 WHERE id = ?1")?
+                .execute(params![next.id, first.from])?;
+            next.from = first.from;
+            self.list.remove(0);
+        }
+        Ok(())
+    }
+
+    /// The first moment after the oldest slice that reaches beyond `since`.
+    pub(super) fn end_of_oldest(&self, since: i64) -> i64 {
+        self.list.iter().map(|slice| slice.to).find(|to| *to > since).unwrap_or(i64::MAX)
     }
 
     /// Ends the slice at `place` before `cut` and begins the next one there, unless much would have

@@ -1,10 +1,11 @@
 //! The one connection that writes: a batch in one transaction.
 
+use super::expiry::{self, Expiry};
 use super::ids;
 use super::slices::{self, Slices};
-use crate::domain::stored::{Inserted, SenderCounts};
+use crate::domain::stored::{History, Inserted, SenderCounts};
 use crate::domain::time::UnixMillis;
-use crate::store::batch::{self, Dictionary, Ids, Missing};
+use crate::store::batch::{self, Dictionary, Ids, Missing, Name};
 use crate::store::rows::{Class, Draft};
 use crate::store::{StoreError, sql};
 use rusqlite::types::Value;
@@ -18,11 +19,15 @@ const STATEMENTS: usize = 64;
 /// The connection, and what it knows of the database.
 #[derive(Debug)]
 pub(super) struct Writer {
-    connection: rusqlite::Connection,
+    pub(super) connection: rusqlite::Connection,
     dictionary: Dictionary,
-    slices: Slices,
+    pub(super) slices: Slices,
+    /// Since when anything is kept.
+    pub(super) kept: History,
+    /// How far the removal of what is old has come.
+    pub(super) expiry: Expiry,
     /// Changes when another process wrote to the file (sqlite.org/pragma.html#pragma_data_version).
-    version: i64,
+    pub(super) version: i64,
     events: String,
 }
 
@@ -42,14 +47,18 @@ impl Writer {
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.execute_batch(
             "PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF; \
-             PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000;",
+             PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000; \
+             PRAGMA journal_size_limit = 67108864;",
         )?;
         let slices = Slices::read(&connection, full)?;
+        let kept = expiry::read(&connection)?;
         let version = data_version(&connection)?;
         Ok(Self {
             connection,
             dictionary: Dictionary::default(),
             slices,
+            kept,
+            expiry: Expiry::default(),
             version,
             events: format!(
                 "INSERT INTO events (id, {}) VALUES (?, {})",
@@ -70,19 +79,20 @@ impl Writer {
         let version = data_version(&transaction)?;
         if version != self.version {
             self.slices = Slices::read(&transaction, self.slices.full())?;
+            self.kept = expiry::read(&transaction)?;
             self.version = version;
         }
         let stored = stored_identities(&transaction, &self.slices, drafts)?;
-        let results = batch::sift(drafts, &stored);
+        let results = batch::sift(drafts, &stored, self.kept.events.since);
         let new: Vec<(&Draft, Inserted)> = drafts
             .iter()
             .zip(results.iter().copied())
-            .filter(|(_, result)| *result != Inserted::Duplicate)
+            .filter(|(_, result)| result.is_new())
             .collect();
         if new.is_empty() {
             return Ok(results);
         }
-        let mut found = self.dictionary.missing(new.iter().map(|(draft, _)| *draft));
+        let mut found = self.dictionary.missing(new.iter().map(|(draft, _)| *draft), received_at);
         name_all(&transaction, &mut found)?;
         let ids: Vec<Ids> = new
             .iter()
@@ -110,6 +120,7 @@ impl Writer {
         transaction.commit()?;
         self.slices = slices;
         self.dictionary.learn(found);
+        self.expiry.wrote();
         Ok(results)
     }
 
@@ -142,7 +153,7 @@ impl Writer {
     }
 }
 
-fn data_version(connection: &rusqlite::Connection) -> Result<i64, StoreError> {
+pub(super) fn data_version(connection: &rusqlite::Connection) -> Result<i64, StoreError> {
     Ok(connection.prepare_cached("PRAGMA data_version")?.query_one([], |row| row.get(0))?)
 }
 
@@ -191,33 +202,62 @@ fn stored_identities<'a>(
 
 /// Gives every missing series, class and word its number, adding those that are new.
 fn name_all(transaction: &Transaction<'_>, missing: &mut Missing) -> Result<(), StoreError> {
-    let number = |find: &str, add: &str, names: &[Value]| -> Result<i64, StoreError> {
-        let names = || rusqlite::params_from_iter(names);
-        let known =
-            transaction.prepare_cached(find)?.query_one(names(), |row| row.get(0)).optional()?;
+    let number = |find: &str, add: &str, names: &[Value], day: Option<i64>| {
+        let known = transaction
+            .prepare_cached(find)?
+            .query_one(rusqlite::params_from_iter(names), |row| row.get(0))
+            .optional()?;
         match known {
-            Some(id) => Ok(id),
-            None => Ok(transaction.prepare_cached(add)?.query_one(names(), |row| row.get(0))?),
+            Some(id) => Ok((id, true)),
+            None => {
+                let values = names.iter().cloned().chain(day.map(Value::Integer));
+                let values = rusqlite::params_from_iter(values);
+                let id: i64 =
+                    transaction.prepare_cached(add)?.query_one(values, |row| row.get(0))?;
+                Ok::<_, StoreError>((id, false))
+            }
         }
     };
-    for (key, id) in &mut missing.series {
+    // A name that was there already is used on a later day now.
+    let note = |text: &str, name: Name| {
+        Ok::<_, StoreError>(
+            transaction.prepare_cached(text)?.execute(params![name.id, name.used_on])?,
+        )
+    };
+    for (key, series) in &mut missing.series {
         let names = [&key.service, &key.upstream, &key.environment, &key.route]
             .map(|name| Value::Text(name.clone()));
-        *id = number(
+        let (id, was_known) = number(
             "SELECT id FROM series WHERE service = ? AND upstream = ? AND environment = ? \
              AND route = ?",
-            "INSERT INTO series (service, upstream, environment, route) VALUES (?, ?, ?, ?) \
-             RETURNING id",
+            "INSERT INTO series (service, upstream, environment, route, used_on) \
+             VALUES (?, ?, ?, ?, ?) RETURNING id",
             &names,
+            Some(series.used_on),
         )?;
+        series.id = id;
+        if was_known {
+            note(
+                "UPDATE series SET used_on = ?2 WHERE id = ?1 AND COALESCE(used_on, ?2 - 1) < ?2",
+                *series,
+            )?;
+        }
     }
-    for ((kind, word), id) in &mut missing.words {
+    for ((kind, word), name) in &mut missing.words {
         let kind = i64::try_from(*kind).unwrap_or(i64::MAX);
-        *id = number(
+        let (id, was_known) = number(
             "SELECT id FROM words WHERE kind = ? AND word = ?",
-            "INSERT INTO words (kind, word) VALUES (?, ?) RETURNING id",
+            "INSERT INTO words (kind, word, used_on) VALUES (?, ?, ?) RETURNING id",
             &[Value::Integer(kind), Value::Text(word.to_string())],
+            Some(name.used_on),
         )?;
+        name.id = id;
+        if was_known {
+            note(
+                "UPDATE words SET used_on = ?2 WHERE id = ?1 AND COALESCE(used_on, ?2 - 1) < ?2",
+                *name,
+            )?;
+        }
     }
     let columns = sql::CLASS_INSERT;
     let conditions: Vec<String> = columns.iter().map(|column| format!("{column} = ?")).collect();
@@ -228,7 +268,7 @@ fn name_all(transaction: &Transaction<'_>, missing: &mut Missing) -> Result<(), 
         marks(columns.len())
     );
     for (class, id) in &mut missing.classes {
-        *id = number(&find, &add, &class_values(class))?;
+        *id = number(&find, &add, &class_values(class), None)?.0;
     }
     Ok(())
 }

@@ -66,17 +66,21 @@ pub(crate) async fn create(
     }
     let sender = peer.connection(token);
     let body = CappedBody::read(&headers, body, &sender, &state.bodies, &state.config).await?;
-    let (decoded, batch) = decode(&state, source, body, format).await?;
+    let Read { mut decoded, places, service, batch } = decode(&state, source, body, format).await?;
     let Some(batch) = batch else {
-        let rejects = decoded.rejects;
-        let detail = if rejects.is_empty() {
-            "The body holds no events."
-        } else {
-            "Every item was rejected; see rejected for the field and what was expected."
-        };
-        return Err(Failure::new(Code::NothingStorable, detail).with("rejected", json!(rejects)));
+        return Err(nothing_storable(&decoded.rejects));
     };
     let results = state.intake.commit(batch).await?;
+    if results.contains(&Inserted::Expired) {
+        let expired = expired(&state, &results, &places).await?;
+        let rejected = i64::try_from(expired.len()).unwrap_or(i64::MAX);
+        state.senders.add(&service, &SenderCounts { rejected, ..SenderCounts::default() });
+        decoded.rejects.extend(expired);
+        decoded.rejects.sort_by_key(|reject| reject.index);
+        if results.iter().all(|result| *result == Inserted::Expired) {
+            return Err(nothing_storable(&decoded.rejects));
+        }
+    }
     let count = |kind: Inserted| results.iter().filter(|result| **result == kind).count();
     let id_conflicts = count(Inserted::IdConflict);
     Ok(Json(Receipt {
@@ -91,6 +95,38 @@ pub(crate) async fn create(
     }))
 }
 
+fn nothing_storable(rejects: &[Reject]) -> Failure {
+    let detail = if rejects.is_empty() {
+        "The body holds no events."
+    } else {
+        "Every item was rejected; see rejected for the field and what was expected."
+    };
+    Failure::new(Code::NothingStorable, detail).with("rejected", json!(rejects))
+}
+
+/// What is told of events that happened before those that are kept; `places` are their index and
+/// id.
+async fn expired(
+    state: &AppState,
+    results: &[Inserted],
+    places: &[(usize, String)],
+) -> Result<Vec<Reject>, Failure> {
+    let kept = state.store.kept().await.map_err(|error| Failure::of_store(&error))?;
+    let since = kept.events.since.to_rfc3339();
+    let expired = results.iter().zip(places).filter(|(result, _)| **result == Inserted::Expired);
+    Ok(expired
+        .map(|(_, (index, event_id))| Reject {
+            index: *index,
+            event_id: Some(event_id.clone()),
+            field: Some("occurred_at".to_owned()),
+            error: format!(
+                "expected a moment from {since} on: older events are not kept any more, so that \
+                 this one can't be told from a repeat"
+            ),
+        })
+        .collect())
+}
+
 /// The service that all events of a batch come from; the empty name where there is none.
 fn only_service(events: &[Event]) -> &str {
     let mut names = events.iter().map(|event| event.service.as_str());
@@ -98,14 +134,25 @@ fn only_service(events: &[Event]) -> &str {
     if names.all(|name| name == first) { first } else { "" }
 }
 
-/// Unpacks, reads and judges a body, large ones away from the threads that answer others. Beside
-/// what is to be told of it: its events with their place in the queue, where it has any.
+/// A body that was read.
+struct Read {
+    /// What is to be told of it.
+    decoded: Decoded,
+    /// Index and id of each event.
+    places: Vec<(usize, String)>,
+    /// The service that all come from; the empty name where there is none.
+    service: String,
+    /// The events with their place in the queue, where there are any.
+    batch: Option<Batch>,
+}
+
+/// Unpacks, reads and judges a body, large ones away from the threads that answer others.
 async fn decode(
     state: &AppState,
     source: Source,
     body: CappedBody,
     format: Format,
-) -> Result<(Decoded, Option<Batch>), Failure> {
+) -> Result<Read, Failure> {
     if body.is_small(LARGE_BODY) {
         return read(state, source, body, format);
     }
@@ -124,7 +171,7 @@ fn read(
     source: Source,
     mut body: CappedBody,
     format: Format,
-) -> Result<(Decoded, Option<Batch>), Failure> {
+) -> Result<Read, Failure> {
     let limits = &state.config.ingest;
     let options = DecodeOptions {
         hasher: &state.hasher,
@@ -134,22 +181,24 @@ fn read(
     };
     let mut decoded = native::decode(&body.inflate(limits.max_inflated_bytes)?, &options)?;
     let events = std::mem::take(&mut decoded.events);
+    let places = events.iter().map(|(index, event)| (*index, event.event_id.clone())).collect();
     let events: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
     let mistakes = SenderCounts {
         unknown_fields: i64::try_from(decoded.unknown_fields).unwrap_or(i64::MAX),
         rejected: i64::try_from(decoded.rejects.len()).unwrap_or(i64::MAX),
         ..SenderCounts::default()
     };
-    let service = only_service(&events);
-    state.senders.add(state.intake.series().sender(service), &mistakes);
+    let service = only_service(&events).to_owned();
+    state.senders.add(state.intake.series().sender(&service), &mistakes);
     if events.is_empty() {
-        return Ok((decoded, None));
+        return Ok(Read { decoded, places, service, batch: None });
     }
-    let sender = source.service(service);
+    let sender = source.service(&service);
     // The bytes are done with; what was read from them takes their place.
     let memory = body.memory.take();
     drop(body);
-    Ok((decoded, Some(state.intake.admit(&sender, events, memory)?)))
+    let batch = Some(state.intake.admit(&sender, events, memory)?);
+    Ok(Read { decoded, places, service, batch })
 }
 
 /// What the sender says the body is; nothing said is looked into.

@@ -29,6 +29,8 @@ fn kill_and_check(folder: &Path, url: &str, kills: u32, dice: &mut StdRng) {
             // In the middle of a start, which may be the one that recovers or makes the tables.
             let mut starting = command(folder)
                 .env("RETRYLENS_LISTEN", "127.0.0.1:0")
+                .env("RETRYLENS_RETENTION_DAYS", "36500")
+                .env("RETRYLENS_SUMS_RETENTION_DAYS", "36500")
                 .envs(environment)
                 .stdout(Stdio::null())
                 .stderr(Stdio::null())

@@ -44,6 +44,9 @@ impl Process {
         let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
         let mut child = command(folder)
             .env("RETRYLENS_LISTEN", "127.0.0.1:0")
+            // What tests send happened on a day that stays the same.
+            .env("RETRYLENS_RETENTION_DAYS", "36500")
+            .env("RETRYLENS_SUMS_RETENTION_DAYS", "36500")
             .args(arguments)
             .envs(environment.iter().copied())
             .stdout(Stdio::piped())

@@ -1,0 +1,23 @@
+-- Since when there is anything: what is older was removed, by its age or for the disk budget.
+--
+-- `events`: rows, and the sums finer than an hour; `sums`: those of hours. Moments before `since`
+-- (by the time of events, a whole hour) have none, and all that was received from `received_since`
+-- on is there. `budget_since` is the last `since` that the disk budget set. How many rows went, and
+-- how many of them for the budget.
+CREATE TABLE kept (
+    what TEXT NOT NULL PRIMARY KEY,
+    since INTEGER NOT NULL,
+    received_since INTEGER NOT NULL,
+    budget_since INTEGER NOT NULL,
+    removed INTEGER NOT NULL,
+    removed_for_budget INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO kept (what, since, received_since, budget_since, removed, removed_for_budget)
+VALUES ('events', -9223372036854775808, -9223372036854775808, -9223372036854775808, 0, 0),
+       ('sums', -9223372036854775808, -9223372036854775808, -9223372036854775808, 0, 0);
+
+-- The last day (since 1970) on which a name was used, by either clock; a name last used before all
+-- that is kept is removed. NULL: not known, so that it stays.
+ALTER TABLE series ADD COLUMN used_on INTEGER;
+ALTER TABLE words ADD COLUMN used_on INTEGER;
