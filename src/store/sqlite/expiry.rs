@@ -150,9 +150,9 @@ impl Writer {
             if removed > 0 {
                 let for_budget = if kept_of(&kept, what).is_for_budget() { removed } else { 0 };
                 transaction.prepare_cached(kept::COUNT_REMOVED)?.execute(params![
-                    what.word(),
                     removed,
-                    for_budget
+                    for_budget,
+                    what.word()
                 ])?;
             }
         }
