@@ -6,7 +6,7 @@ use super::sql;
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Counts, Inserted, SenderCounts};
 use crate::domain::time::{DAY_MS, MINUTE_MS, UnixMillis};
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Minutes that the finer sums by class and by actor stand for.
@@ -175,27 +175,36 @@ pub(super) fn sift<S: AsRef<str>>(
     stored: &[(S, i64)],
     since: UnixMillis,
 ) -> Vec<Inserted> {
-    let ids: HashSet<&str> = stored.iter().map(|(id, _)| id.as_ref()).collect();
-    let stored: HashSet<(&str, i64)> = stored.iter().map(|(id, at)| (id.as_ref(), *at)).collect();
-    let mut seen: HashMap<&str, Vec<i64>> = HashMap::with_capacity(drafts.len());
-    drafts
-        .iter()
-        .map(|draft| {
+    let mut known: HashMap<&str, Vec<i64>> = HashMap::new();
+    for (id, at) in stored {
+        known.entry(id.as_ref()).or_default().push(*at);
+    }
+    // Equal ids side by side, each in the order of the batch.
+    let mut order: Vec<usize> = (0..drafts.len()).collect();
+    let id = |at: &usize| drafts.get(*at).map_or("", |draft| draft.event_id.as_str());
+    order.sort_unstable_by(|a, b| id(a).cmp(id(b)).then(a.cmp(b)));
+    let mut results = vec![Inserted::Stored; drafts.len()];
+    for same in order.chunk_by(|a, b| id(a) == id(b)) {
+        let mut times = same.first().and_then(|at| known.remove(id(at))).unwrap_or_default();
+        for at in same {
+            let (Some(draft), Some(result)) = (drafts.get(*at), results.get_mut(*at)) else {
+                continue;
+            };
             if draft.occurred_at < since.0 {
-                return Inserted::Expired;
+                *result = Inserted::Expired;
+                continue;
             }
-            let id = draft.event_id.as_str();
-            let times = seen.entry(id).or_default();
-            if stored.contains(&(id, draft.occurred_at)) || times.contains(&draft.occurred_at) {
-                return Inserted::Duplicate;
-            }
+            *result = if times.contains(&draft.occurred_at) {
+                Inserted::Duplicate
+            } else if times.is_empty() {
+                Inserted::Stored
+            } else {
+                Inserted::IdConflict
+            };
             times.push(draft.occurred_at);
-            if times.len() > 1 || ids.contains(id) {
-                return Inserted::IdConflict;
-            }
-            Inserted::Stored
-        })
-        .collect()
+        }
+    }
+    results
 }
 
 /// What a batch adds to the sums, each row once and in the order of its key.

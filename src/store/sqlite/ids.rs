@@ -23,6 +23,16 @@ const UUID_LENGTH: usize = 36;
 const ULID_LENGTH: usize = 26;
 /// The digits of a ULID (Crockford's base 32).
 const BASE32: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+/// The value of each digit of [`BASE32`]; 0xff for any other byte.
+const BASE32_VALUES: [u8; 256] = {
+    let mut values = [0xff; 256];
+    let mut value = 0;
+    while value < BASE32.len() {
+        values[BASE32[value] as usize] = value as u8;
+        value += 1;
+    }
+    values
+};
 
 /// The bytes that stand for `text` in the database. Different texts have different bytes.
 pub(in crate::store) fn pack(text: &str) -> Vec<u8> {
@@ -153,8 +163,11 @@ fn ulid(text: &[u8]) -> Option<(u128, &[u8])> {
     }
     let mut number = 0_u128;
     for byte in head {
-        let digit = BASE32.iter().position(|b| b == byte)?;
-        number = number << 5 | u128::try_from(digit).ok()?;
+        let digit = BASE32_VALUES[usize::from(*byte)];
+        if digit == 0xff {
+            return None;
+        }
+        number = number << 5 | u128::from(digit);
     }
     Some((number, rest))
 }

@@ -82,13 +82,15 @@ impl Writer {
             self.kept = expiry::read(&transaction)?;
             self.version = version;
         }
-        let stored = stored_identities(&transaction, &self.slices, drafts)?;
+        let identities: Vec<Identity<'_>> = drafts.iter().map(Identity::of).collect();
+        let stored = stored_identities(&transaction, &self.slices, &identities)?;
         let results = batch::sift(drafts, &stored, self.kept.events.since);
-        let new: Vec<(&Draft, Inserted)> = drafts
+        let (new, identities): (Vec<(&Draft, Inserted)>, Vec<Identity<'_>>) = drafts
             .iter()
             .zip(results.iter().copied())
-            .filter(|(_, result)| result.is_new())
-            .collect();
+            .zip(identities)
+            .filter(|((_, result), _)| result.is_new())
+            .unzip();
         if new.is_empty() {
             return Ok(results);
         }
@@ -102,7 +104,7 @@ impl Writer {
             new.iter().zip(&ids).map(|((draft, result), ids)| (*draft, *ids, *result)),
             received_at,
         );
-        let rows = new.iter().zip(&ids).map(|((draft, _), ids)| (*draft, *ids));
+        let rows = identities.iter().zip(&ids).map(|(identity, ids)| (identity, *ids));
         add_events(&transaction, &self.events, &self.slices, rows, received_at)?;
         let mut slices = self.slices.clone();
         slices.grow(&transaction, new.iter().map(|(draft, _)| draft.occurred_at).collect())?;
@@ -169,32 +171,46 @@ fn marks(columns: usize) -> String {
     vec!["?"; columns].join(", ")
 }
 
+/// An event and its id as it is kept.
+struct Identity<'a> {
+    draft: &'a Draft,
+    packed: Vec<u8>,
+    key: i64,
+}
+
+impl<'a> Identity<'a> {
+    fn of(draft: &'a Draft) -> Self {
+        Self { draft, packed: ids::pack(&draft.event_id), key: ids::key(&draft.event_id) }
+    }
+}
+
 /// Identities in the database whose event id occurs in the batch, in the slice of the event's time
 /// and those next to it.
 fn stored_identities<'a>(
     transaction: &Transaction<'_>,
     slices: &Slices,
-    drafts: &'a [Draft],
+    identities: &[Identity<'a>],
 ) -> Result<Vec<(&'a str, i64)>, StoreError> {
     // In the order of the index, so that each page is visited once.
-    let mut wanted: Vec<(i64, i64, &str)> = drafts
+    let mut wanted: Vec<(i64, i64, usize)> = identities
         .iter()
-        .flat_map(|draft| {
-            let key = ids::key(&draft.event_id);
-            slices.near(draft.occurred_at).map(move |slice| (slice, key, draft.event_id.as_str()))
+        .enumerate()
+        .flat_map(|(at, identity)| {
+            let near = slices.near(identity.draft.occurred_at);
+            near.map(move |slice| (slice, identity.key, at))
         })
         .collect();
     wanted.sort_unstable();
-    wanted.dedup();
     let mut find = transaction.prepare_cached(
         "SELECT e.occurred_at FROM ids x CROSS JOIN events e \
          WHERE x.slice = ?1 AND x.key = ?2 AND e.id = x.id AND e.event_id = ?3",
     )?;
     let mut stored = Vec::new();
-    for (slice, key, event_id) in wanted {
-        let mut rows = find.query(params![slice, key, ids::pack(event_id)])?;
+    for (slice, key, at) in wanted {
+        let Some(Identity { draft, packed, .. }) = identities.get(at) else { continue };
+        let mut rows = find.query(params![slice, key, packed])?;
         while let Some(row) = rows.next()? {
-            stored.push((event_id, row.get(0)?));
+            stored.push((draft.event_id.as_str(), row.get(0)?));
         }
     }
     Ok(stored)
@@ -286,7 +302,7 @@ fn add_events<'a>(
     transaction: &Transaction<'_>,
     text: &str,
     slices: &Slices,
-    rows: impl ExactSizeIterator<Item = (&'a Draft, Ids)>,
+    rows: impl ExactSizeIterator<Item = (&'a Identity<'a>, Ids)>,
     received_at: UnixMillis,
 ) -> Result<(), StoreError> {
     let newest: i64 = transaction
@@ -294,12 +310,13 @@ fn add_events<'a>(
         .query_one([], |row| row.get(0))?;
     let mut entries = Vec::with_capacity(rows.len() * 5);
     let mut insert = transaction.prepare_cached(text)?;
-    for (id, (draft, names)) in (newest + 1..).zip(rows) {
+    for (id, (identity, names)) in (newest + 1..).zip(rows) {
+        let draft = identity.draft;
         let [key, address, account, instance] = names.actors;
         let packed = |id: &Option<String>| id.as_deref().map(ids::pack);
         insert.execute(params![
             id,
-            ids::pack(&draft.event_id),
+            identity.packed,
             draft.occurred_at,
             received_at.0,
             names.series.id,
@@ -322,7 +339,7 @@ fn add_events<'a>(
         ])?;
         let slice = slices.id(slices.at(draft.occurred_at));
         let texts = [&draft.operation_id, &draft.request_id, &draft.ray_id, &draft.trace_id];
-        entries.push((slice, ids::key(&draft.event_id), id));
+        entries.push((slice, identity.key, id));
         entries.extend(texts.into_iter().flatten().map(|text| (slice, ids::key(text), id)));
     }
     entries.sort_unstable();
