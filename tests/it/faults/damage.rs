@@ -3,7 +3,6 @@
 use super::ledger::{lines, receipt};
 use crate::support::Process;
 use crate::support::http::Client;
-use crate::support::process::run;
 use retrylens::store::Store;
 use sqlx::{Connection as _, SqliteConnection};
 use std::ops::Range;
@@ -45,6 +44,21 @@ fn integrity(file: &Path) -> String {
             sqlx::query_scalar("PRAGMA integrity_check(5)").fetch_all(&mut connection).await;
         said.map_or_else(|error| error.to_string(), |lines| lines.join("; "))
     })
+}
+
+/// The leaves of a table, in the order of its rows, counted from 0
+/// (<https://www.sqlite.org/dbstat.html>).
+fn pages_of(file: &Path, table: &str) -> Vec<usize> {
+    let url = format!("sqlite://{}", file.display());
+    let pages: Vec<i64> = tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let mut connection = SqliteConnection::connect(&url).await.unwrap();
+        let pages = "SELECT pageno FROM dbstat WHERE name = $1 AND pagetype = 'leaf' ORDER BY path";
+        let pages = sqlx::query_scalar(pages).bind(table).fetch_all(&mut connection).await.unwrap();
+        connection.close().await.unwrap();
+        pages
+    });
+    assert!(pages.len() > 3, "{table} has {} leaves", pages.len());
+    pages.into_iter().map(|page| usize::try_from(page).unwrap() - 1).collect()
 }
 
 fn recount_agrees(file: &Path, events: u64) {
@@ -154,23 +168,18 @@ fn broken_pages_in_the_database_are_told_and_nothing_panics() {
     assert!(pages > 40, "{pages} pages");
     let day = "from=2026-11-11T00:00:00Z&to=2026-11-12T00:00:00Z";
     let (mut told_damaged, mut served) = (0, 0);
-    // Every page in turn would take long; these hit all kinds of tables, also those that the start
-    // reads.
-    let sets: [Vec<usize>; 4] = [
-        (3..pages).step_by(2).collect(),
-        (4..pages).step_by(3).collect(),
-        (pages / 3..pages).step_by(2).collect(),
-        (pages * 2 / 3..pages).collect(),
-    ];
+    // Pages of all tables, also of those that the start reads; then only such as hold events, but
+    // for the newest.
+    let mut of_events = pages_of(&file, "events");
+    of_events.pop();
+    let sets: [Vec<usize>; 3] =
+        [(3..pages).step_by(2).collect(), (4..pages).step_by(3).collect(), of_events];
     for broken in sets {
         let mut bytes = whole.clone();
         for n in &broken {
             bytes[n * page..(n + 1) * page].fill(0x5a);
         }
-        std::fs::write(&file, bytes).unwrap();
-        for left in ["retrylens.db-wal", "retrylens.db-shm"] {
-            std::fs::remove_file(killed.path().join(left)).ok();
-        }
+        put_alone(&file, &bytes);
         assert_ne!(integrity(&file), "ok");
         // The start either meets a broken page and says so, or the service goes on without it.
         let process = match Process::try_serve(killed.path(), &[], &[]) {
@@ -209,16 +218,23 @@ fn broken_pages_in_the_database_are_told_and_nothing_panics() {
         assert_eq!(client.get("/healthz").unwrap().status, 200, "the process goes on");
         served += 1;
     }
-    assert!(told_damaged >= 4 && served > 0, "told {told_damaged} times, served {served} times");
+    assert!(told_damaged >= 3 && served > 0, "told {told_damaged} times, served {served} times");
     let log = std::fs::read_to_string(killed.path().join("log")).unwrap();
     assert!(!log.contains("panicked"), "{log}");
 
     // A file whose beginning is gone is refused at the start.
     let mut bytes = whole;
     bytes[..100].fill(0x5a);
-    std::fs::write(&file, bytes).unwrap();
-    let output = run(killed.path(), &["serve", "--listen", "127.0.0.1:0"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    put_alone(&file, &bytes);
+    let started = Process::try_serve(killed.path(), &[], &[]);
+    let said = started.err().expect("it served a file that is no database");
     assert!(said.contains("retrylens.db") && said.contains("not a database"), "{said}");
+}
+
+/// Puts a database in place without a log beside it, from which SQLite would mend it.
+fn put_alone(file: &Path, bytes: &[u8]) {
+    std::fs::write(file, bytes).unwrap();
+    for left in ["db-wal", "db-shm"] {
+        std::fs::remove_file(file.with_extension(left)).ok();
+    }
 }
