@@ -9,16 +9,31 @@ use crate::app;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
 use crate::domain::time::{MINUTE_MS, UnixMillis};
-use crate::store::Store;
+use crate::store::{Difference, IdFault, Mended, Recount, Store, StoreError, Verified};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 /// Below this much room on the data's disk, the check fails; in bytes.
 const LEAST_ROOM: u64 = 256 * 1024 * 1024;
 /// When this version was made: a clock before it is wrong.
 const MADE_AT: UnixMillis = UnixMillis(1_790_000_000_000);
+
+/// What the command is asked for.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    #[command(flatten)]
+    settings: SettingArgs,
+    /// Also count every event again and compare with the sums, and check that each is found by its
+    /// ids. Reads all that is stored; a service may run meanwhile.
+    #[arg(long)]
+    verify: bool,
+    /// As --verify, then mend what differs and check again.
+    #[arg(long)]
+    repair: bool,
+}
 
 /// What a check found.
 enum Finding {
@@ -28,19 +43,23 @@ enum Finding {
 }
 
 /// Runs the command. Exit status 1 where a check fails.
-pub(super) fn run(settings: &SettingArgs, output: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    let config = settings.load()?;
+pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCode> {
+    let config = args.settings.load()?;
     show_settings(&config, output)?;
     let runtime = super::runtime()?;
     let now = SystemClock.now();
     let (store, last) = runtime.block_on(check_store(&config));
-    let findings = [
+    let mut findings = vec![
         ("settings", settings_found(&config)),
         ("doors", runtime.block_on(check_doors(&config))),
         ("store", store),
         ("disk", check_disk(&config)),
         ("clock", check_clock(now, last)),
     ];
+    if args.verify || args.repair {
+        let found = runtime.block_on(verify(&config, args.repair));
+        findings.extend(found.into_iter().map(|finding| ("verify", finding)));
+    }
     writeln!(output)?;
     let mut is_well = true;
     for (name, finding) in findings {
@@ -106,6 +125,84 @@ async fn check_store(config: &Config) -> (Finding, Option<UnixMillis>) {
     let last = store.last_event_at().await.ok().flatten();
     store.close().await.ok();
     (finding, last)
+}
+
+/// Recounts everything, and mends it where that is asked for.
+async fn verify(config: &Config, repair: bool) -> Vec<Finding> {
+    if config.store.file().is_some_and(|file| !file.exists()) {
+        return vec![Finding::Note("there is nothing to verify yet".to_owned())];
+    }
+    let store = match Store::open(config.store.database_url.expose()).await {
+        Ok(store) => store,
+        Err(error) => return vec![Finding::Bad(chain(&error))],
+    };
+    let found = match verify_store(&store, repair).await {
+        Ok(found) => found,
+        Err(error) => vec![Finding::Bad(chain(&error))],
+    };
+    store.close().await.ok();
+    found
+}
+
+async fn verify_store(store: &Store, repair: bool) -> Result<Vec<Finding>, StoreError> {
+    let begun = Instant::now();
+    let found = store.verify().await?;
+    let told = format!(
+        "{} events were counted again in {:.1} s",
+        found.recount.events,
+        begun.elapsed().as_secs_f64()
+    );
+    if found.is_well() {
+        return Ok(vec![Finding::Good(format!("{told}: all sums agree, every id is found"))]);
+    }
+    let faults = faults(&found);
+    if !repair {
+        let advice = "retrylens doctor --repair counts it anew".to_owned();
+        let told = std::iter::once(Finding::Note(told));
+        let faults = faults.into_iter().map(Finding::Bad);
+        return Ok(told.chain(faults).chain([Finding::Note(advice)]).collect());
+    }
+    let mut findings = vec![Finding::Note(told)];
+    findings.extend(faults.into_iter().map(Finding::Note));
+    let Mended { stretches, slices } = store.repair(&found).await?;
+    findings.push(Finding::Note(format!(
+        "mended: {stretches} stretches of sums counted anew, the ids of {slices} slices written anew"
+    )));
+    let again = store.verify().await?;
+    if again.is_well() {
+        findings.push(Finding::Good("checked again: all sums agree, every id is found".to_owned()));
+    } else {
+        findings.extend(self::faults(&again).into_iter().map(Finding::Bad));
+    }
+    Ok(findings)
+}
+
+/// What doesn't fit together, a line each.
+fn faults(found: &Verified) -> Vec<String> {
+    let mut lines = found.damage.clone();
+    let Recount { attempts, summed_attempts, .. } = &found.recount;
+    if attempts != summed_attempts {
+        lines.push(format!("class_counts: {summed_attempts} attempts instead of {attempts}"));
+    }
+    for Difference { table, width, rows, stretches } in &found.recount.differences {
+        let first = stretches.first().map(|at| at.to_rfc3339()).unwrap_or_default();
+        lines.push(format!(
+            "{table}: {rows} rows differ from the events, in {} stretches of {width} minutes; the \
+             first begins {first}",
+            stretches.len()
+        ));
+    }
+    for IdFault { slice, from, missing, orphans, events } in &found.ids {
+        let place = slice.map_or_else(
+            || "in no slice".to_owned(),
+            |slice| format!("in slice {slice}, from {} on", from.to_rfc3339()),
+        );
+        lines.push(format!(
+            "ids {place}: {missing} are missing, {orphans} belong to no event, and the slice counts \
+             {events} events too many"
+        ));
+    }
+    lines
 }
 
 fn check_disk(config: &Config) -> Finding {

@@ -34,7 +34,7 @@ enum Command {
     /// Bring the schema of the database up to this version; `serve` does it by itself.
     Migrate(SettingArgs),
     /// Show the settings in force and check what the service stands on.
-    Doctor(SettingArgs),
+    Doctor(doctor::Args),
 }
 
 // Settings as flags. A plain comment, since clap would take another for the command's own help.
@@ -126,7 +126,7 @@ fn run_from(
         Some(Command::Classify(args)) => classify::run(&args),
         Some(Command::Demo(args)) => demo::run(&args, output),
         Some(Command::Migrate(settings)) => migrate::run(&settings, output),
-        Some(Command::Doctor(settings)) => doctor::run(&settings, output),
+        Some(Command::Doctor(args)) => doctor::run(&args, output),
     };
     match result {
         Ok(code) => code,

@@ -9,7 +9,7 @@
 //! - `reader`: a snapshot to read from. `counts`, `facts`, `lists`: the questions.
 //! - `series`: how many series there may be.
 //! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.
-//! - `recount`: do the sums still agree with the events?
+//! - `recount`: do the sums still agree with the events? `verify`: does all fit together?
 //!
 //! Sums: `minute_counts` per minute and `class_counts`, `actor_counts` per five minutes. A window
 //! is answered exactly, from whole minutes or slots in the sums and from the events themselves at
@@ -37,6 +37,7 @@ mod sql;
 mod sqlite;
 #[cfg(test)]
 mod test_schema;
+mod verify;
 
 pub use counts::{OTHER, TOP_VALUES};
 pub use error::StoreError;
@@ -46,6 +47,7 @@ pub use lists::{LOOKUP_LIMIT, OPERATION_LIMIT, PAGE_LIMIT};
 pub use recount::{Difference, Recount};
 pub use rows::Draft;
 pub use series::{Kept, SeriesBound};
+pub use verify::{IdFault, Mended, Verified};
 
 use crate::domain::stored::{
     History, Inserted, Labels, Mark, NewEvent, NewMark, Scope, Sender, SenderCounts,

@@ -1,5 +1,6 @@
 //! What is old goes, and nothing else: on both databases, while events come in, and after a kill.
 
+use crate::support::app::{NOON, TestApp};
 use crate::support::postgres::Schema;
 use crate::support::process::Process;
 use retrylens::domain::event::Event;
@@ -85,6 +86,7 @@ on_both!(
     names_go_with_the_last_that_used_them,
     a_budget_takes_the_oldest_first_and_says_so,
     events_come_in_while_others_go,
+    damage_of_each_table_is_named_and_mended,
 );
 
 fn days(n: i64) -> Millis {
@@ -418,6 +420,151 @@ async fn events_come_in_while_others_go(place: Place) {
     let steps = removing.await.unwrap();
     println!("{batches} batches of 50 beside {steps} steps, the longest took {longest:?}");
     assert_eq!(assert_agrees(&store).await, batches * 50);
+}
+
+async fn damage_of_each_table_is_named_and_mended(place: Place) {
+    let store = &place.store;
+    for ago in [3, 1, 0] {
+        store_all(store, &day(ago, 240), NOW).await;
+    }
+    tidy(store, keep(2, 400), NOW).await;
+    assert!(store.verify().await.unwrap().is_well());
+    let untouched = store.totals(&view(NOW.0 - 9 * DAY_MS, NOW.0, TimeBasis::Event)).await.unwrap();
+    let since = store.kept().await.unwrap().events.since.0 / MINUTE_MS;
+    let sums = [
+        ("spans", "start", "received = received + 7"),
+        ("minute_counts", "hour", "limited = limited + 1"),
+        ("class_counts", "start", "last_ms = last_ms + 1"),
+        ("class_hours", "start", "n = n - 1"),
+        ("actor_counts", "start", "retries = 0, attempts = attempts + 1"),
+        ("actor_hours", "start", "limited = limited + 1"),
+        ("wait_counts", "start", "n = n + 5"),
+        ("wait_hours", "start", "bucket = bucket + 100000"),
+    ];
+    for (table, start, change) in sums {
+        let newest = format!("(SELECT MAX({start}) FROM {table})");
+        for damage in [
+            format!("UPDATE {table} SET {change} WHERE {start} = {newest}"),
+            format!("DELETE FROM {table} WHERE {start} = {newest}"),
+        ] {
+            place.execute(&damage).await;
+            let found = store.verify().await.unwrap();
+            assert!(!found.is_well(), "{damage}");
+            let tables: Vec<&str> = found.recount.differences.iter().map(|d| d.table).collect();
+            assert!(tables.contains(&table), "{damage}: {tables:?}");
+            let of = found.recount.differences.iter().find(|d| d.table == table).unwrap();
+            assert!(of.rows > 0 && !of.stretches.is_empty(), "{of:?}");
+            assert!(store.repair(&found).await.unwrap().stretches > 0);
+            let again = store.verify().await.unwrap();
+            assert!(again.is_well(), "{damage}: {again:?}");
+        }
+        // What has no events to be compared with is left as it is.
+        let old = format!("SELECT COUNT(*) FROM {table} WHERE {start} < {since}");
+        let is_by_hour = matches!(table, "class_hours" | "actor_hours" | "wait_hours" | "spans");
+        assert_eq!(place.number(&old).await > 0, is_by_hour, "{table}");
+    }
+    let all = view(NOW.0 - 9 * DAY_MS, NOW.0, TimeBasis::Event);
+    assert_eq!(store.totals(&all).await.unwrap(), untouched);
+    if !place.is_sqlite() {
+        return;
+    }
+    for damage in [
+        "DELETE FROM ids WHERE id % 7 = 3",
+        "INSERT INTO ids (slice, key, id) SELECT slice, key + 1, id FROM ids LIMIT 5",
+        "INSERT INTO ids (slice, key, id) SELECT slice + 999, key, id FROM ids LIMIT 5",
+        "UPDATE slices SET events = events + 3",
+        "UPDATE slices SET from_at = 0",
+        "DELETE FROM slices",
+    ] {
+        place.execute(damage).await;
+        let found = store.verify().await.unwrap();
+        assert!(!found.is_well(), "{damage}");
+        assert!(!found.ids.is_empty() || !found.damage.is_empty(), "{damage}");
+        store.repair(&found).await.unwrap();
+        let again = store.verify().await.unwrap();
+        assert!(again.is_well(), "{damage}: {again:?}");
+        assert_eq!(store.lookup("d1-7").await.unwrap().events.len(), 1, "{damage}");
+    }
+    // The writer goes on with what was mended.
+    let again = store.insert(&day(0, 240), NOW).await.unwrap();
+    assert!(again.iter().all(|result| *result == Inserted::Duplicate), "{again:?}");
+}
+
+#[test]
+fn doctor_verifies_and_repairs_beside_a_running_service() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("retrylens.db").display());
+    let process = Process::serve(folder.path(), &[], &[]);
+    let send = |from: usize| {
+        let now = SystemNow::read();
+        let events: Vec<serde_json::Value> = (from..from + 50)
+            .map(|n| {
+                serde_json::json!({"event_id": format!("v{n}"), "occurred_at": now.to_rfc3339(),
+                    "service": "checkout", "host": "api.example.com", "status": 429})
+            })
+            .collect();
+        let (status, said) = process.post("/v1/events", &events.into()).unwrap();
+        assert_eq!(status, 200, "{said}");
+    };
+    let doctor = |flag: &str| {
+        let output = crate::support::process::run(folder.path(), &["doctor", flag]);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    send(0);
+    let (code, said) = doctor("--verify");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("ok    verify    50 events were counted again in"), "{said}");
+
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = Store::open(&url).await.unwrap();
+        let place = Place { store: store.clone(), url: url.clone() };
+        place.execute("UPDATE class_hours SET n = n + 1; DELETE FROM ids WHERE id = 7").await;
+        store.close().await.unwrap();
+    });
+    let (code, said) = doctor("--verify");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("FAIL  verify    class_hours: "), "{said}");
+    assert!(said.contains("FAIL  verify    ids in slice 1, "), "{said}");
+    send(50);
+    let (code, said) = doctor("--repair");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("mended: "), "{said}");
+    assert!(said.contains("ok    verify    checked again"), "{said}");
+    send(100);
+    let (code, said) = doctor("--verify");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("150 events were counted again"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_event_older_than_is_kept_is_rejected_alone() {
+    let app = TestApp::start().await;
+    let now = UnixMillis::parse_rfc3339(NOON).unwrap();
+    tidy(&app.state.store, app.state.config.store.keep, now).await;
+    let one = |id: &str, days: i64| {
+        serde_json::json!({"event_id": id,
+            "occurred_at": UnixMillis(now.0 - days * DAY_MS).to_rfc3339(),
+            "service": "checkout", "host": "api.example.com", "status": 429})
+    };
+    let bad = serde_json::json!({"event_id": "bad"});
+    let batch =
+        serde_json::json!([one("a", 1), one("old", 31), bad, one("b", 29), one("older", 99)]);
+    let answer = app.post("/v1/events", &batch).await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    let receipt = answer.json();
+    assert_eq!(receipt["stored"], 2);
+    let rejected = receipt["rejected"].as_array().unwrap();
+    let indexes: Vec<_> = rejected.iter().map(|reject| reject["index"].as_i64().unwrap()).collect();
+    assert_eq!(indexes, [1, 2, 4]);
+    assert_eq!(rejected[0]["event_id"], "old");
+    assert_eq!(rejected[0]["field"], "occurred_at");
+    let error = rejected[0]["error"].as_str().unwrap();
+    assert!(error.contains("from 2026-10-12T12:00:00.000Z on"), "{error}");
+
+    let answer = app.post("/v1/events", &serde_json::json!([one("old", 31)])).await;
+    assert_eq!(answer.json()["rejected"][0]["field"], "occurred_at", "{}", answer.text);
+    assert!(answer.status.is_client_error());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -5,8 +5,8 @@
 //! uses any more. Pages that became free are used again by what comes in; where they are more than
 //! that needs, or more than the disk budget, they are given back from the end of the file.
 
-use super::ids;
 use super::slices::Slices;
+use super::verify;
 use super::writer::{Writer, data_version};
 use crate::domain::stored::History;
 use crate::domain::time::{HOUR_MS, UnixMillis};
@@ -315,11 +315,8 @@ fn remove_events(
             let (id, place) = (row.get(0)?, slices.at(row.get(1)?));
             events.push(id);
             *by_slice.entry(place).or_default() += 1;
-            for at in 2..=6 {
-                if let Some(packed) = row.get_ref(at)?.as_blob_or_null().unwrap_or_default() {
-                    entries.push((slices.id(place), ids::key(&ids::unpack(packed)?), id));
-                }
-            }
+            let slice = slices.id(place);
+            verify::keys(row, 2, |key| entries.push((slice, key, id)))?;
         }
         if events.is_empty() {
             break;

@@ -8,15 +8,18 @@
 //! - `writer`: a batch of events in one transaction.
 //! - `slices`: stretches of time in which ids are looked up.
 //! - `ids`: ids as they are kept.
+//! - `verify`: is every event found by its ids?
 //! - `expiry`: what is old goes, in small steps, and the file shrinks.
 
 mod expiry;
 pub(super) mod ids;
 mod slices;
+mod verify;
 mod writer;
 
 use super::kept::{Keep, Tidied};
 use super::rows::Draft;
+use super::verify::IdFault;
 use super::{StoreError, migrations};
 use crate::domain::stored::{Inserted, SenderCounts};
 use crate::domain::time::UnixMillis;
@@ -25,6 +28,7 @@ use sqlx::sqlite::{
     SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{ConnectOptions as _, Connection as _};
+use std::path::PathBuf;
 use std::str::FromStr as _;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
@@ -44,6 +48,7 @@ type Task = Box<dyn FnOnce(&mut Writer) + Send>;
 /// The way to the writer, and the pool of readers.
 #[derive(Debug)]
 pub(super) struct SqliteStore {
+    file: PathBuf,
     pub(super) readers: sqlx::SqlitePool,
     /// `None` once it is closed. The thread ends when nobody can send any more.
     tasks: Mutex<Option<mpsc::Sender<Task>>>,
@@ -96,13 +101,14 @@ impl SqliteStore {
             .acquire_timeout(READER_WAIT)
             .idle_timeout(Duration::from_mins(1))
             .connect_lazy_with(reading);
+        let opening = file.clone();
         let (tasks, waiting) = mpsc::channel::<Task>();
         let (opened, is_open) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || {
-                match Writer::open(&file, BUSY_LIMIT) {
+                match Writer::open(&opening, BUSY_LIMIT) {
                     Err(error) => drop(opened.send(Err(error))),
                     Ok(mut writer) => {
                         drop(opened.send(Ok(())));
@@ -117,6 +123,7 @@ impl SqliteStore {
             .map_err(sqlx::Error::Io)?;
         is_open.await.map_err(|_| closed())??;
         Ok(Self {
+            file,
             readers,
             tasks: Mutex::new(Some(tasks)),
             ended: tokio::sync::Mutex::new(Some(ended)),
@@ -153,6 +160,23 @@ impl SqliteStore {
     /// Removes a little of what is old, or gives a little space back.
     pub(super) async fn tidy(&self, keep: Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
         self.with(move |writer| writer.tidy(&keep, now)).await
+    }
+
+    /// Checks the file and the look-up of ids.
+    pub(super) async fn verify(&self) -> Result<(Vec<String>, Vec<IdFault>), StoreError> {
+        let file = self.file.clone();
+        let checking = tokio::task::spawn_blocking(move || verify::verify(&file));
+        checking.await.map_err(|error| sqlx::Error::Io(error.into()))?
+    }
+
+    /// Writes the ids of a slice anew, or without one brings the slices in order.
+    pub(super) async fn mend_ids(&self, slice: Option<i64>) -> Result<(), StoreError> {
+        self.with(move |writer| writer.mend_ids(slice)).await
+    }
+
+    /// Runs statements in one transaction.
+    pub(super) async fn mend(&self, statements: Vec<String>) -> Result<(), StoreError> {
+        self.with(move |writer| writer.mend(&statements)).await
     }
 
     /// Runs one statement that writes; its first column of the first row, where there is one.

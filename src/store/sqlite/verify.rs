@@ -1,0 +1,187 @@
+//! Is the file whole, and is every event found by each of its ids? And mending what is not.
+//!
+//! Reads one snapshot through a connection of its own, so that a running service goes on.
+
+use super::ids;
+use super::slices::{self, Slices};
+use super::writer::{Writer, data_version};
+use crate::domain::time::UnixMillis;
+use crate::store::StoreError;
+use crate::store::verify::IdFault;
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
+use std::path::Path;
+
+/// Faults of the file that are told at most.
+const FAULTS: usize = 20;
+
+/// The events of a stretch with their ids.
+const IDS_OF: &str = "\
+SELECT id, event_id, operation_id, request_id, ray_id, trace_id FROM events \
+WHERE occurred_at >= ?1 AND occurred_at < ?2";
+
+/// What SQLite says of the file, nothing where it is whole; and each slice whose ids don't fit.
+pub(super) fn verify(file: &Path) -> Result<(Vec<String>, Vec<IdFault>), StoreError> {
+    let connection = Connection::open(file)?;
+    connection.execute_batch("PRAGMA query_only = ON; PRAGMA cache_size = -65536; BEGIN;")?;
+    let mut damage: Vec<String> = connection
+        .prepare(&format!("PRAGMA integrity_check({FAULTS})"))?
+        .query_map([], |row| row.get(0))?
+        .collect::<Result<_, _>>()?;
+    damage.retain(|line| line != "ok");
+    let slices = catalogue(&connection)?;
+    if !follows(&slices) {
+        damage.push("the stretches in slices leave gaps or overlap".to_owned());
+    }
+    let mut faults = Vec::new();
+    for slice in slices {
+        let Catalogued { id, from, to, events } = slice;
+        let (wanted, found_events) = entries(&connection, from, to)?;
+        let mut read = connection
+            .prepare_cached("SELECT key, id FROM ids WHERE slice = ?1 ORDER BY key, id")?;
+        let found: Vec<(i64, i64)> = read
+            .query_map(params![id], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
+        let fault = IdFault {
+            slice: Some(id),
+            from: UnixMillis(from),
+            missing: beyond(&wanted, &found),
+            orphans: beyond(&found, &wanted),
+            events: events - found_events,
+        };
+        faults.extend(fault.is_one().then_some(fault));
+    }
+    let strays: i64 = connection.query_one(STRAYS, [], |row| row.get(0))?;
+    if strays > 0 {
+        let from = UnixMillis(i64::MIN);
+        faults.push(IdFault { slice: None, from, missing: 0, orphans: strays, events: 0 });
+    }
+    Ok((damage, faults))
+}
+
+/// Entries of slices that there are not.
+const STRAYS: &str = "SELECT COUNT(*) FROM ids WHERE slice NOT IN (SELECT id FROM slices)";
+
+/// A row of `slices`.
+#[derive(Debug, Clone, Copy)]
+struct Catalogued {
+    id: i64,
+    from: i64,
+    to: i64,
+    events: i64,
+}
+
+fn catalogue(connection: &Connection) -> Result<Vec<Catalogued>, StoreError> {
+    let mut read = connection
+        .prepare_cached("SELECT id, from_at, to_at, events FROM slices ORDER BY from_at")?;
+    let rows = read.query_map([], |row| {
+        Ok(Catalogued { id: row.get(0)?, from: row.get(1)?, to: row.get(2)?, events: row.get(3)? })
+    })?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+/// Whether slices cover all time, each moment once.
+fn follows(slices: &[Catalogued]) -> bool {
+    let ends = [slices.first().map(|s| s.from), slices.last().map(|s| s.to)];
+    ends == [Some(i64::MIN), Some(i64::MAX)]
+        && slices.iter().zip(slices.iter().skip(1)).all(|(a, b)| a.to == b.from)
+}
+
+/// The entries (key, event) that the events of a stretch have, in order, and how many events.
+fn entries(
+    connection: &Connection,
+    from: i64,
+    to: i64,
+) -> Result<(Vec<(i64, i64)>, i64), StoreError> {
+    let mut read = connection.prepare_cached(IDS_OF)?;
+    let mut rows = read.query(params![from, to])?;
+    let (mut entries, mut events) = (Vec::new(), 0);
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        keys(row, 1, |key| entries.push((key, id)))?;
+        events += 1;
+    }
+    entries.sort_unstable();
+    entries.dedup();
+    Ok((entries, events))
+}
+
+/// Gives the keys of an event's ids, which are in five columns from `first` on.
+pub(super) fn keys(
+    row: &Row<'_>,
+    first: usize,
+    mut give: impl FnMut(i64),
+) -> Result<(), StoreError> {
+    for at in first..first + 5 {
+        if let Some(packed) = row.get_ref(at)?.as_blob_or_null().unwrap_or_default() {
+            give(ids::key(&ids::unpack(packed)?));
+        }
+    }
+    Ok(())
+}
+
+/// How many of `some`, in order, are not among `others`, likewise.
+fn beyond(some: &[(i64, i64)], others: &[(i64, i64)]) -> i64 {
+    let others: std::collections::HashSet<&(i64, i64)> = others.iter().collect();
+    let n = some.iter().filter(|one| !others.contains(one)).count();
+    i64::try_from(n).unwrap_or(i64::MAX)
+}
+
+impl Writer {
+    /// Runs statements in one transaction.
+    pub(super) fn mend(&mut self, statements: &[String]) -> Result<(), StoreError> {
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        for text in statements {
+            transaction.execute(text, [])?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    /// Makes the entries of one slice and its number of events anew, or, without a slice, puts the
+    /// slices one behind the other and removes the entries of slices that there are not.
+    pub(super) fn mend_ids(&mut self, slice: Option<i64>) -> Result<(), StoreError> {
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        match slice {
+            None => mend_catalogue(&transaction)?,
+            Some(id) => mend_slice(&transaction, id)?,
+        }
+        transaction.commit()?;
+        self.slices = Slices::read(&self.connection, self.slices.full())?;
+        self.version = data_version(&self.connection)?;
+        Ok(())
+    }
+}
+
+fn mend_slice(transaction: &Transaction<'_>, id: i64) -> Result<(), StoreError> {
+    let Some(slice) = catalogue(transaction)?.into_iter().find(|slice| slice.id == id) else {
+        return Ok(());
+    };
+    let (entries, events) = entries(transaction, slice.from, slice.to)?;
+    transaction.execute("DELETE FROM ids WHERE slice = ?1", params![id])?;
+    slices::add(transaction, entries.into_iter().map(|(key, event)| (id, key, event)))?;
+    transaction.execute("UPDATE slices SET events = ?2 WHERE id = ?1", params![id, events])?;
+    Ok(())
+}
+
+fn mend_catalogue(transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    let slices = catalogue(transaction)?;
+    if !follows(&slices) {
+        transaction.execute("DELETE FROM slices", [])?;
+        let mut add = transaction
+            .prepare("INSERT INTO slices (id, from_at, to_at, events) VALUES (?1, ?2, ?3, ?4)")?;
+        let mut from = i64::MIN;
+        for (at, slice) in slices.iter().enumerate() {
+            let to = slices.get(at + 1).map_or(i64::MAX, |next| next.from);
+            if to > from {
+                add.execute(params![slice.id, from, to, slice.events])?;
+                from = to;
+            }
+        }
+        if slices.is_empty() {
+            add.execute(params![1, i64::MIN, i64::MAX, 0])?;
+        }
+    }
+    transaction.execute("DELETE FROM ids WHERE slice NOT IN (SELECT id FROM slices)", [])?;
+    Ok(())
+}
