@@ -239,7 +239,9 @@ fn connections_lost_without_a_word_are_given_up_and_made_anew() {
                 std::thread::sleep(Duration::from_millis(20));
             }
             eprintln!("lost without a word: storing again after {:.1?}", lost.elapsed());
-            readers.into_iter().for_each(|reader| reader.join().unwrap());
+            for reader in readers {
+                reader.join().unwrap();
+            }
             let mut client = Client::new(process.address);
             while client.get("/api/v1/overview").is_none_or(|reply| reply.status != 200) {
                 assert!(lost.elapsed() < Duration::from_mins(2), "nothing is read any more");
