@@ -129,7 +129,13 @@ fn kill_postgres(kills: u32, test: &str) {
                 server.kill();
                 server.resume();
             } else {
-                sessions += i32::from(server.kill_a_session());
+                // The service may not be connected again yet.
+                let mut tries = 0..200;
+                while !server.kill_a_session() {
+                    assert!(tries.next().is_some(), "the service has no session");
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                sessions += 1;
             }
         }
         std::thread::sleep(Duration::from_millis(500));
