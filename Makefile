@@ -3,8 +3,10 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 CARGO ?= cargo
+# The yardstick of bench-pages.
+DUCKDB := 2.0.1
 
-.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-classify demo screenshots packages
+.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -37,6 +39,13 @@ torture: packages ## Kills, cuts, full disks and absent databases in their long 
 
 bench-ingest: packages ## How fast events are taken in, against the same rows inserted raw, on both databases
 	scripts/test-postgres $(CARGO) bench --locked --bench ingest
+
+bench-pages: ## How long every page takes at 1 and 10 million events, beside DuckDB on the same rows
+	@scripts/install-packages build venv
+	@target/duckdb/bin/python -c 'import duckdb' 2>/dev/null || { \
+		echo "installing into target/duckdb with pip: duckdb $(DUCKDB)"; \
+		python3 -m venv target/duckdb && target/duckdb/bin/pip install --quiet duckdb==$(DUCKDB); }
+	RETRYLENS_BENCH_PYTHON=target/duckdb/bin/python $(CARGO) bench --locked --bench pages
 
 bench-classify: ## What decoding, a verdict and a draft cost an event, on one core, against the goals
 	$(CARGO) bench --locked --bench classify

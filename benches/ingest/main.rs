@@ -131,7 +131,7 @@ fn sqlite(events: u64, rounds: u64) {
         remove(&raw_file);
         let server = Server::start(folder.path(), &url);
         let windows = fill(&server, events, total, round);
-        memory = memory.max(server.peak_memory_mb());
+        memory = memory.max(server.memory_mb("VmHWM"));
         server.stop();
         bytes = size(&file);
         service.add(sum(&windows));
@@ -233,7 +233,7 @@ async fn postgres(server_url: &str, events: u64, rounds: u64) {
         run(format!("CREATE DATABASE {name}")).await;
         let server = Server::start(folder.path(), &url);
         let windows = fill(&server, events, events, round);
-        memory = memory.max(server.peak_memory_mb());
+        memory = memory.max(server.memory_mb("VmHWM"));
         server.stop();
         service.add(sum(&windows));
         for (way, what, rates) in [

@@ -49,11 +49,13 @@ impl Server {
         cpu_seconds(&self.child.id().to_string())
     }
 
-    /// The most memory that it held so far, in MB.
-    pub(crate) fn peak_memory_mb(&self) -> f64 {
+    /// Resident memory in MB by a line of `/proc/PID/status` (proc(5)): `VmRSS` now, `VmHWM` at
+    /// most so far.
+    pub(crate) fn memory_mb(&self, line: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
-        let kib: f64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+        let value = status.lines().find_map(|text| text.strip_prefix(line)).unwrap();
+        let kib: f64 =
+            value.trim_start_matches(':').trim().trim_end_matches(" kB").parse().unwrap();
         kib * 1_024.0 / 1e6
     }
 
