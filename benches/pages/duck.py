@@ -39,7 +39,7 @@ def main():
     base = duckdb.connect(sys.argv[1])
     base.execute("SET threads = 2")
     of_table = ", ".join(
-        f"{name} {'TIMESTAMP_MS' if name in TIMES else kind}" for name, kind in COLUMNS.items())
+        f"{name} {'TIMESTAMP' if name in TIMES else kind}" for name, kind in COLUMNS.items())
     base.execute(f"CREATE TABLE IF NOT EXISTS events ({of_table})")
     picked = ", ".join(
         f"make_timestamp_ms({name})" if name in TIMES else name for name in COLUMNS)
@@ -50,7 +50,8 @@ def main():
             base.execute(
                 f"INSERT INTO events SELECT {picked} FROM read_csv(?, auto_detect = false, "
                 f"header = false, delim = ',', quote = '\"', escape = '\"', nullstr = '', "
-                f"allow_quoted_nulls = false, columns = {{{kinds}}})", [command["load"]])
+                f"allow_quoted_nulls = false, new_line = '\\n', parallel = false, "
+                f"columns = {{{kinds}}})", [command["load"]])
             answer = {}
         elif "value" in command:
             answer = {"value": base.execute(command["value"]).fetchone()[0]}

@@ -2,7 +2,7 @@
 
 use super::batch::{HOUR, SLOT};
 use super::reader::{Arg, Reader, Row};
-use super::rows::Class;
+use super::rows::{Class, SeriesKey};
 use super::sql::Unscoped;
 use super::{Store, StoreError, sql};
 use crate::domain::checklist::KeyService;
@@ -15,13 +15,16 @@ use crate::domain::stored::{
 };
 use crate::domain::time::{MINUTE_MS, UnixMillis, Window};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::hash::Hash;
 use std::sync::Arc;
 
 /// How many values of a dimension are told apart; the rest is added up as `other`.
 pub const TOP_VALUES: usize = 1_000;
 /// The value that stands for all beyond [`TOP_VALUES`].
 pub const OTHER: &str = "other";
+/// Most names of a kind to choose from.
+const MAX_LABELS: usize = 1_000;
 /// Keys whose services are looked for.
 const SHARED_KEYS: usize = 50;
 
@@ -114,12 +117,13 @@ pub(super) struct Breakdown {
 
 /// A group of equal attempts in the sums.
 struct Cell {
+    class_id: i64,
     class: Class,
     rank: u32,
     n: i64,
     last_at: i64,
-    /// Service, upstream, environment, route; empty where the question didn't ask for them.
-    names: [String; 4],
+    /// Number of its series; 0 where the question didn't ask for them.
+    series_id: i64,
 }
 
 impl Cell {
@@ -150,7 +154,7 @@ impl Store {
         }
         let scope = Scope { route: None, ..view.scope.clone() };
         let rows = totals(reader, view, &scope).await?;
-        let cells = self.cells(reader, &rows, false).await?;
+        let cells = cells(reader, &rows, false).await?;
         Ok(cells.iter().map(|cell| cell.class.vantage).min().unwrap_or(Vantage::Client))
     }
 
@@ -191,16 +195,18 @@ impl Store {
         let mut reader = self.reader().await?;
         let view = View { scope: Scope::default(), window, time };
         let view = reader.countable(&view).await?;
-        let cells = self.cells_by_series(&mut reader, &view).await?;
+        let cells = cells_by_series(&mut reader, &view).await?;
+        let series = reader.series(cells.iter().map(|cell| cell.series_id)).await?;
         let mut pairs: BTreeMap<([String; 3], Vantage), (Counts, i64)> = BTreeMap::new();
-        for cell in cells {
-            let counts = cell.counts();
-            let [service, upstream, environment, _] = cell.names;
+        for ((series_id, vantage), (counts, last_at)) in
+            sums_by(&cells, |cell| (cell.series_id, cell.class.vantage))
+        {
+            let SeriesKey { service, upstream, environment, .. } = named(&series, series_id)?;
             let sum = pairs
-                .entry(([service, upstream, environment], cell.class.vantage))
-                .or_insert((Counts::default(), cell.last_at));
+                .entry(([service, upstream, environment].map(String::clone), vantage))
+                .or_insert((Counts::default(), last_at));
             sum.0.add(&counts);
-            sum.1 = sum.1.max(cell.last_at);
+            sum.1 = sum.1.max(last_at);
         }
         let mut list: Vec<Pair> = Vec::with_capacity(pairs.len());
         // In the order of the map the client's view of a pair comes first, then the outermost.
@@ -227,14 +233,15 @@ impl Store {
         let mut reader = self.reader().await?;
         let view = View { scope: Scope::default(), window, time: TimeBasis::Event };
         let view = reader.countable(&view).await?;
-        let cells = self.cells_by_series(&mut reader, &view).await?;
+        let mut cells = cells_by_series(&mut reader, &view).await?;
+        cells.retain(|cell| cell.class.vantage == Vantage::Client);
+        let series = reader.series(cells.iter().map(|cell| cell.series_id)).await?;
         let mut services: BTreeMap<String, (Counts, i64)> = BTreeMap::new();
-        for cell in cells.into_iter().filter(|cell| cell.class.vantage == Vantage::Client) {
-            let counts = cell.counts();
-            let [service, ..] = cell.names;
-            let sum = services.entry(service).or_insert((Counts::default(), cell.last_at));
+        for (series_id, (counts, last_at)) in sums_by(&cells, |cell| cell.series_id) {
+            let service = named(&series, series_id)?.service.clone();
+            let sum = services.entry(service).or_insert((Counts::default(), last_at));
             sum.0.add(&counts);
-            sum.1 = sum.1.max(cell.last_at);
+            sum.1 = sum.1.max(last_at);
         }
         let mut list: Vec<ServiceCounts> = services
             .into_iter()
@@ -256,7 +263,7 @@ impl Store {
     ) -> Result<Counts, StoreError> {
         let rows = totals(reader, view, &view.scope).await?;
         let mut totals = Counts::default();
-        for cell in self.cells(reader, &rows, false).await? {
+        for cell in cells(reader, &rows, false).await? {
             if cell.class.vantage == source {
                 totals.add(&cell.counts());
             }
@@ -310,7 +317,7 @@ impl Store {
             let text = sql::clock(sql::EVENT_BUCKETS, view.time);
             let text = sql::scope(&text, &view.scope, Unscoped::Each, &mut args);
             let rows = reader.all(text, &args).await?;
-            let classes = self.classes(reader, &rows).await?;
+            let classes = classes(reader, &rows).await?;
             for row in rows {
                 let class = class_of(&classes, row.int(0)?)?;
                 if class.vantage == source {
@@ -339,7 +346,7 @@ impl Store {
         let text = sql::clock(&text, view.time);
         let text = sql::scope(&text, &view.scope, Unscoped::Summed, &mut args);
         let rows = reader.all(text, &args).await?;
-        let classes = self.classes(reader, &rows).await?;
+        let classes = classes(reader, &rows).await?;
         let mut buckets = Vec::new();
         for row in rows {
             let class = class_of(&classes, row.int(0)?)?;
@@ -359,56 +366,74 @@ impl Store {
         source: Vantage,
     ) -> Result<Breakdown, StoreError> {
         let mut totals = Counts::default();
-        let mut sums: HashMap<(Dimension, String), [i64; 3]> = HashMap::new();
-        let mut outermost: HashMap<[String; 2], Vantage> = HashMap::new();
-        for cell in self.cells_by_series(reader, view).await? {
-            let [service, upstream, ..] = &cell.names;
+        let mut outermost: HashMap<i64, Vantage> = HashMap::new();
+        let mut by_series: HashMap<i64, [i64; 3]> = HashMap::new();
+        let mut by_class: HashMap<i64, (Class, [i64; 3])> = HashMap::new();
+        for cell in cells_by_series(reader, view).await? {
             let seen = cell.class.vantage;
             outermost
-                .entry([service.clone(), upstream.clone()])
+                .entry(cell.series_id)
                 .and_modify(|least| *least = seen.min(*least))
                 .or_insert(seen);
-            if seen != source {
-                continue;
-            }
-            let counts = cell.counts();
-            totals.add(&counts);
-            for (dimension, value) in values_of(cell) {
-                add_to(sums.entry((dimension, value)).or_default(), &counts);
+            if seen == source {
+                let counts = cell.counts();
+                totals.add(&counts);
+                add_to(by_series.entry(cell.series_id).or_default(), &counts);
+                add_to(
+                    &mut by_class.entry(cell.class_id).or_insert((cell.class, [0; 3])).1,
+                    &counts,
+                );
             }
         }
-        let uncounted_pairs = outermost.values().filter(|least| **least > source).count();
+        let series = reader.series(outermost.keys().copied()).await?;
+        let mut sums: HashMap<(Dimension, String), [i64; 3]> = HashMap::new();
+        let mut add = |(dimension, value), sum: [i64; 3]| {
+            add_up(sums.entry((dimension, value)).or_default(), sum);
+        };
+        for (series_id, sum) in by_series {
+            let SeriesKey { service, environment, route, .. } = named(&series, series_id)?;
+            add((Dimension::Service, service.clone()), sum);
+            add((Dimension::Environment, environment.clone()), sum);
+            add((Dimension::Route, route.clone()), sum);
+        }
+        for (class, sum) in by_class.into_values() {
+            values_of(class).into_iter().for_each(|value| add(value, sum));
+        }
+        let mut pairs: HashMap<(&str, &str), Vantage> = HashMap::new();
+        for (series_id, seen) in outermost {
+            let SeriesKey { service, upstream, .. } = named(&series, series_id)?;
+            pairs
+                .entry((service, upstream))
+                .and_modify(|least| *least = seen.min(*least))
+                .or_insert(seen);
+        }
+        let uncounted_pairs = pairs.values().filter(|least| **least > source).count();
         let mut keys = Vec::new();
         let is_kept = reader.kept().await?.events.by(view.time) <= view.window.from;
         if !is_kept && !has_actor_sums(&view.scope, source) {
             // Only the events could tell.
             return Ok(Breakdown { totals, dimensions: ranked(sums), keys, uncounted_pairs });
         }
-        let mut named = [(0_usize, [0_i64; 3]); ACTOR_DIMENSIONS.len()];
+        let mut told = [(0_usize, [0_i64; 3]); ACTOR_DIMENSIONS.len()];
         for row in self.top_actors(reader, view, source).await? {
             let kind = usize::try_from(row.int(0)?).unwrap_or(usize::MAX);
             let Some(dimension) = ACTOR_DIMENSIONS.get(kind).copied() else { continue };
             let sum = [row.int(2)?, row.int(3)?, row.int(4)?];
-            let (values, total) = &mut named[kind];
+            let (values, total) = &mut told[kind];
             *values += 1;
-            for (total, part) in total.iter_mut().zip(sum) {
-                *total += part;
-            }
+            add_up(total, sum);
             if dimension == Dimension::Key && keys.len() < SHARED_KEYS {
                 keys.push(row.int(5)?);
             }
             sums.insert((dimension, row.text(1)?.into_owned()), sum);
         }
-        for (dimension, (values, named)) in ACTOR_DIMENSIONS.iter().zip(named) {
+        for (dimension, (values, told)) in ACTOR_DIMENSIONS.iter().zip(told) {
             // Below the cap every value is there, so that the rest carried none.
             let value = if values < TOP_VALUES { "" } else { OTHER };
             let rest =
-                [totals.attempts - named[0], totals.limited - named[1], totals.retries - named[2]];
+                [totals.attempts - told[0], totals.limited - told[1], totals.retries - told[2]];
             if rest[0] > 0 {
-                let sum = sums.entry((*dimension, value.to_owned())).or_default();
-                for (total, part) in sum.iter_mut().zip(rest) {
-                    *total += part;
-                }
+                add_up(sums.entry((*dimension, value.to_owned())).or_default(), rest);
             }
         }
         Ok(Breakdown { totals, dimensions: ranked(sums), keys, uncounted_pairs })
@@ -448,7 +473,11 @@ impl Store {
         }
         let words: Vec<String> = keys.iter().map(ToString::to_string).collect();
         let scope = Scope { service: None, route: None, ..view.scope.clone() };
-        let text = sql::KEY_SERVICES.replace("{words}", &words.join(", "));
+        let text = sql::KEY_SERVICES.replace("{actor_cells}", sql::ACTOR_CELLS);
+        // The sums of other actors are left out before they are put together.
+        let text = text
+            .replace("{sums}", "{sums} AND c.word_id IN ({words})")
+            .replace("{words}", &words.join(", "));
         let rows = actors(reader, &text, sql::ONLY_KEYS, view, &scope, source).await?;
         rows.iter()
             .map(|row| {
@@ -488,70 +517,6 @@ impl Store {
         source: Vantage,
     ) -> Result<Vec<Row>, StoreError> {
         actors(reader, sql::TOP_ACTORS, sql::ALL_KINDS, view, &view.scope, source).await
-    }
-
-    async fn cells_by_series(
-        &self,
-        reader: &mut Reader,
-        view: &View,
-    ) -> Result<Vec<Cell>, StoreError> {
-        let mut args = Tiers::new(view.window).args();
-        let text = sql::TOTALS_BY_SERIES.replace("{cells}", sql::CELLS);
-        let text = sql::sums_of(&text, sql::CLASS_HOURS, sql::CLASS_SUMS);
-        let text = sql::clock(&text, view.time);
-        let text = sql::scope(&text, &view.scope, Unscoped::Each, &mut args);
-        let rows = reader.all(text, &args).await?;
-        self.cells(reader, &rows, true).await
-    }
-
-    async fn cells(
-        &self,
-        reader: &mut Reader,
-        rows: &[Row],
-        has_names: bool,
-    ) -> Result<Vec<Cell>, StoreError> {
-        let classes = self.classes(reader, rows).await?;
-        rows.iter()
-            .map(|row| {
-                let name = |at| Ok::<_, StoreError>(row.text(at)?.into_owned());
-                Ok(Cell {
-                    class: class_of(&classes, row.int(0)?)?,
-                    rank: rank(row, 1)?,
-                    n: row.int(2)?,
-                    last_at: row.int(3)?,
-                    names: if has_names {
-                        [name(4)?, name(5)?, name(6)?, name(7)?]
-                    } else {
-                        Default::default()
-                    },
-                })
-            })
-            .collect()
-    }
-
-    /// Classes by number; read anew when a row's first column names one that isn't known yet.
-    pub(super) async fn classes(
-        &self,
-        reader: &mut Reader,
-        rows: &[Row],
-    ) -> Result<Arc<HashMap<i64, Class>>, StoreError> {
-        let known = self.classes.read().map(|known| Arc::clone(&known)).unwrap_or_default();
-        let mut is_complete = true;
-        for row in rows {
-            is_complete &= known.contains_key(&row.int(0)?);
-        }
-        if is_complete {
-            return Ok(known);
-        }
-        let mut read = HashMap::new();
-        for row in reader.all(sql::CLASSES, &[]).await? {
-            read.insert(row.int(0)?, Class::read(&row, 1)?);
-        }
-        let read = Arc::new(read);
-        if let Ok(mut known) = self.classes.write() {
-            *known = Arc::clone(&read);
-        }
-        Ok(read)
     }
 }
 
@@ -598,16 +563,84 @@ impl Reader {
 
     pub(super) async fn labels(&mut self, window: Window) -> Result<Labels, StoreError> {
         let (from, to) = stretches(window, HOUR);
-        let mut lists: [Vec<String>; 3] = Default::default();
-        for (list, name) in lists.iter_mut().zip(["service", "upstream", "environment"]) {
-            let text = sql::LABELS.replace("{name}", name);
-            for row in self.all(text, &[Arg::Int(from), Arg::Int(to)]).await? {
-                list.extend(row.text_or_none(0)?.filter(|name| !name.is_empty()));
+        let mut ids = Vec::new();
+        for row in self.all(sql::SERIES_BETWEEN, &[Arg::Int(from), Arg::Int(to)]).await? {
+            ids.push(row.int(0)?);
+        }
+        let series = self.series(ids.iter().copied()).await?;
+        let mut lists: [BTreeSet<&str>; 3] = Default::default();
+        for id in ids {
+            let SeriesKey { service, upstream, environment, .. } = named(&series, id)?;
+            for (list, name) in lists.iter_mut().zip([service, upstream, environment]) {
+                list.insert(name);
             }
         }
-        let [services, upstreams, environments] = lists;
+        let [services, upstreams, environments] = lists.map(|list| {
+            let names = list.into_iter().filter(|name| !name.is_empty());
+            names.take(MAX_LABELS).map(ToOwned::to_owned).collect()
+        });
         Ok(Labels { services, upstreams, environments })
     }
+}
+
+async fn cells_by_series(reader: &mut Reader, view: &View) -> Result<Vec<Cell>, StoreError> {
+    let mut args = Tiers::new(view.window).args();
+    let text = sql::TOTALS_BY_SERIES.replace("{cells}", sql::CELLS);
+    let text = sql::sums_of(&text, sql::CLASS_HOURS, sql::CLASS_SUMS);
+    let text = sql::clock(&text, view.time);
+    let text = sql::scope(&text, &view.scope, Unscoped::Each, &mut args);
+    let rows = reader.all(text, &args).await?;
+    cells(reader, &rows, true).await
+}
+
+async fn cells(
+    reader: &mut Reader,
+    rows: &[Row],
+    has_series: bool,
+) -> Result<Vec<Cell>, StoreError> {
+    let classes = classes(reader, rows).await?;
+    rows.iter()
+        .map(|row| {
+            let class_id = row.int(0)?;
+            Ok(Cell {
+                class_id,
+                class: class_of(&classes, class_id)?,
+                rank: rank(row, 1)?,
+                n: row.int(2)?,
+                last_at: row.int(3)?,
+                series_id: if has_series { row.int(4)? } else { 0 },
+            })
+        })
+        .collect()
+}
+
+/// The classes that the first columns of rows name.
+async fn classes(
+    reader: &mut Reader,
+    rows: &[Row],
+) -> Result<Arc<HashMap<i64, Class>>, StoreError> {
+    let ids: Vec<i64> = rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?;
+    reader.classes(ids).await
+}
+
+/// What cells add up to, with the newest moment, by a part of them.
+fn sums_by<K: Eq + Hash>(cells: &[Cell], key: impl Fn(&Cell) -> K) -> HashMap<K, (Counts, i64)> {
+    let mut sums: HashMap<K, (Counts, i64)> = HashMap::new();
+    for cell in cells {
+        let (counts, last_at) = sums.entry(key(cell)).or_insert((Counts::default(), cell.last_at));
+        counts.add(&cell.counts());
+        *last_at = cell.last_at.max(*last_at);
+    }
+    sums
+}
+
+/// The names of a series that was asked for.
+fn named(series: &HashMap<i64, Arc<SeriesKey>>, id: i64) -> Result<&SeriesKey, StoreError> {
+    series.get(&id).map(AsRef::as_ref).ok_or_else(|| StoreError::Corrupt {
+        table: "class_counts",
+        column: "series_id",
+        reason: format!("{id} is not in series"),
+    })
 }
 
 /// Counts of a scope by class and rank.
@@ -681,9 +714,8 @@ fn counts(row: &Row, at: usize) -> Result<Counts, StoreError> {
     })
 }
 
-/// The values of the dimensions that a cell tells.
-fn values_of(cell: Cell) -> [(Dimension, String); 7] {
-    let class = cell.class;
+/// The values of the dimensions that a class tells.
+fn values_of(class: Class) -> [(Dimension, String); 4] {
     let responder = match class.certainty {
         Certainty::Certain | Certainty::Confident => class.returned_by.as_str(),
         Certainty::Likely | Certainty::Unknown => "unknown",
@@ -693,16 +725,18 @@ fn values_of(cell: Cell) -> [(Dimension, String); 7] {
         (None, error) => error.map_or("", AttemptError::as_str).to_owned(),
     };
     let limit_type = if class.limited { class.limit_type.as_str() } else { "" };
-    let [service, _, environment, route] = cell.names;
     [
-        (Dimension::Service, service),
-        (Dimension::Environment, environment),
-        (Dimension::Route, route),
         (Dimension::RetryLayer, class.retry_layer.map_or("unknown", RetryLayer::as_str).to_owned()),
         (Dimension::Responder, responder.to_owned()),
         (Dimension::LimitType, limit_type.to_owned()),
         (Dimension::Status, status),
     ]
+}
+
+fn add_up(sum: &mut [i64; 3], more: [i64; 3]) {
+    for (sum, more) in sum.iter_mut().zip(more) {
+        *sum += more;
+    }
 }
 
 fn add_to(sum: &mut [i64; 3], counts: &Counts) {

@@ -1,7 +1,8 @@
 //! Events themselves: by id, and page by page.
 
 use super::batch::ACTORS;
-use super::reader::{Arg, Reader, in_slices, marks};
+use super::reader::{Arg, Reader, Snapshot, in_slices, marks};
+use super::rows::Named;
 use super::sql::Unscoped;
 use super::{Store, StoreError, rows, sql};
 use crate::domain::event::{AttemptError, Vantage};
@@ -9,7 +10,7 @@ use crate::domain::stored::{
     Cursor, Dimension, Matches, RowFilter, RowPage, StoredEvent, TimeBasis, View,
 };
 use crate::domain::time::{UnixMillis, Window};
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Most events that a look-up by one id gives.
 pub const LOOKUP_LIMIT: i64 = 500;
@@ -53,9 +54,9 @@ impl Store {
         };
         // SQLite finds an id wherever it stands; PostgreSQL has an index for each column.
         let columns = &["event_id", "operation_id", "request_id", "ray_id", "trace_id"];
-        match &reader {
-            Reader::Sqlite(_) => add(reader.with_id(columns, &ids, LOOKUP_LIMIT).await?),
-            Reader::Postgres(_) => {
+        match &reader.snapshot {
+            Snapshot::Sqlite(_) => add(reader.with_id(columns, &ids, LOOKUP_LIMIT).await?),
+            Snapshot::Postgres(_) => {
                 for column in columns {
                     add(reader.with_id(&[column], &ids, LOOKUP_LIMIT).await?);
                 }
@@ -196,9 +197,9 @@ impl Reader {
             let ends = ends.map(|end| marks(args, [Arg::Id(end)]));
             format!("e.ray_id >= {} AND e.ray_id < {}", ends[0], ends[1])
         };
-        let condition = match self {
-            Self::Postgres(_) => range(&mut args),
-            Self::Sqlite(_) => {
+        let condition = match &self.snapshot {
+            Snapshot::Postgres(_) => range(&mut args),
+            Snapshot::Sqlite(_) => {
                 let place = in_slices(&[head.to_owned()], None, &mut args);
                 format!("{place} AND {}", range(&mut args))
             }
@@ -232,7 +233,19 @@ impl Reader {
         args: &[Arg],
     ) -> Result<Vec<StoredEvent>, StoreError> {
         let text = format!("{}{condition}", sql::EVENTS);
-        self.all(text, args).await?.iter().map(rows::stored_event).collect()
+        let rows = self.all(text, args).await?;
+        let numbers = |at: usize| rows.iter().map(|row| row.int(at)).collect::<Result<Vec<_>, _>>();
+        let (series, classes) = (numbers(rows::SERIES_AT)?, numbers(rows::CLASS_AT)?);
+        let mut words = BTreeSet::new();
+        for (row, at) in rows.iter().flat_map(|row| rows::ACTORS_AT.map(|at| (row, at))) {
+            words.extend(row.int_or_none(at)?);
+        }
+        let named = Named {
+            series: self.series(series).await?,
+            classes: self.classes(classes).await?,
+            words: self.words(words).await?,
+        };
+        rows.iter().map(|row| rows::stored_event(row, &named)).collect()
     }
 
     /// Attempts of a view as `source` saw them, newest first, narrowed by conditions of `sql`; `args` begins with

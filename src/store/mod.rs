@@ -6,7 +6,8 @@
 //! - `batch`: which events are new, and what they add to the sums; shared by both databases.
 //! - `sqlite`, `postgres`: opening and writing, where the two differ. `days`: PostgreSQL's events by
 //!   day.
-//! - `reader`: a snapshot to read from. `counts`, `facts`, `lists`: the questions.
+//! - `reader`: a snapshot to read from. `names`: what numbers in rows stand for. `counts`, `facts`,
+//!   `lists`: the questions.
 //! - `series`: how many series there may be.
 //! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.
 //! - `recount`: do the sums still agree with the events? `verify`: does all fit together?
@@ -26,6 +27,7 @@ mod facts;
 mod kept;
 mod lists;
 mod migrations;
+mod names;
 #[cfg(test)]
 mod plans;
 mod postgres;
@@ -53,13 +55,12 @@ use crate::domain::stored::{
     History, Inserted, Labels, Mark, NewEvent, NewMark, Scope, Sender, SenderCounts,
 };
 use crate::domain::time::{UnixMillis, Window};
+use names::Names;
 use postgres::PostgresStore;
 use reader::{Arg, Reader};
-use rows::Class;
 use rusqlite::types::Value;
 use sqlite::SqliteStore;
-use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How long one question to the database may take before it is stopped.
@@ -69,8 +70,7 @@ pub const READ_LIMIT: Duration = Duration::from_secs(15);
 #[derive(Debug, Clone)]
 pub struct Store {
     pool: Arc<Pool>,
-    /// Classes read so far; there are few.
-    classes: Arc<RwLock<Arc<HashMap<i64, Class>>>>,
+    names: Arc<Names>,
 }
 
 #[derive(Debug)]
@@ -93,7 +93,7 @@ impl Store {
                 ));
             }
         };
-        Ok(Self { pool: Arc::new(pool), classes: Arc::default() })
+        Ok(Self { pool: Arc::new(pool), names: Arc::default() })
     }
 
     /// Stores what is new in `batch` together with its sums in one transaction, and tells of each
@@ -263,7 +263,7 @@ impl Store {
     }
 
     async fn reader(&self) -> Result<Reader, StoreError> {
-        Reader::open(&self.pool).await
+        Reader::open(self).await
     }
 
     async fn write(&self, text: &'static str, args: &[Arg]) -> Result<Option<i64>, StoreError> {

@@ -1,13 +1,15 @@
 //! Reading: one snapshot per question, one way to ask on both databases, and a time limit.
 
+use super::names::Names;
 use super::sqlite::ids;
-use super::{Pool, READ_LIMIT, StoreError, kept, sql};
+use super::{Pool, READ_LIMIT, Store, StoreError, kept, sql};
 use crate::domain::stored::{History, View};
 use crate::domain::time::{UnixMillis, Window};
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments as _, AssertSqlSafe, Postgres, Row as _, Sqlite, Transaction};
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A value handed to a statement.
@@ -100,7 +102,14 @@ impl Row {
 
 /// One snapshot of the database: everything asked through one reader fits together.
 #[derive(Debug)]
-pub(super) enum Reader {
+pub(super) struct Reader {
+    pub(super) snapshot: Snapshot,
+    pub(super) names: Arc<Names>,
+}
+
+/// A transaction that reads.
+#[derive(Debug)]
+pub(super) enum Snapshot {
     Sqlite(Transaction<'static, Sqlite>),
     Postgres(Transaction<'static, Postgres>),
 }
@@ -108,12 +117,12 @@ pub(super) enum Reader {
 impl Reader {
     /// Opens a snapshot. Statements in it are stopped after [`READ_LIMIT`]: by a progress handler
     /// in SQLite, by `statement_timeout` (set when the connection was made) in PostgreSQL.
-    pub(super) async fn open(pool: &Pool) -> Result<Self, StoreError> {
-        Self::open_within(pool, READ_LIMIT).await
+    pub(super) async fn open(store: &Store) -> Result<Self, StoreError> {
+        Self::open_within(store, READ_LIMIT).await
     }
 
-    async fn open_within(pool: &Pool, limit: Duration) -> Result<Self, StoreError> {
-        match pool {
+    async fn open_within(store: &Store, limit: Duration) -> Result<Self, StoreError> {
+        let snapshot = match &*store.pool {
             Pool::Sqlite(pool) => {
                 let mut transaction = pool.readers.begin().await?;
                 let end = tokio::time::Instant::now() + limit;
@@ -121,12 +130,13 @@ impl Reader {
                     .lock_handle()
                     .await?
                     .set_progress_handler(20_000, move || tokio::time::Instant::now() < end);
-                Ok(Self::Sqlite(transaction))
+                Snapshot::Sqlite(transaction)
             }
-            Pool::Postgres(pool) => Ok(Self::Postgres(
+            Pool::Postgres(pool) => Snapshot::Postgres(
                 pool.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
-            )),
-        }
+            ),
+        };
+        Ok(Self { snapshot, names: Arc::clone(&store.names) })
     }
 
     /// Since when there are events and sums, in this snapshot.
@@ -147,11 +157,11 @@ impl Reader {
 
     /// Takes the time limit off this snapshot.
     pub(super) async fn lift_limit(&mut self) -> Result<(), StoreError> {
-        match self {
-            Self::Sqlite(transaction) => {
+        match &mut self.snapshot {
+            Snapshot::Sqlite(transaction) => {
                 transaction.lock_handle().await?.remove_progress_handler();
             }
-            Self::Postgres(transaction) => {
+            Snapshot::Postgres(transaction) => {
                 sqlx::query("SET LOCAL statement_timeout = 0").execute(&mut **transaction).await?;
             }
         }
@@ -171,15 +181,15 @@ impl Reader {
         let any: Vec<String> =
             columns.iter().map(|column| format!("e.{column} IN ({list})")).collect();
         let any = any.join(" OR ");
-        match self {
-            Self::Postgres(_) => match times {
+        match &self.snapshot {
+            Snapshot::Postgres(_) => match times {
                 None => format!("({any})"),
                 Some(Window { from, to }) => {
                     let [from, to] = [from, to].map(|at| marks(args, [Arg::Int(at.0)]));
                     format!("({any}) AND e.occurred_at >= {from} AND e.occurred_at < {to}")
                 }
             },
-            Self::Sqlite(_) => format!("{} AND ({any})", in_slices(ids, times, args)),
+            Snapshot::Sqlite(_) => format!("{} AND ({any})", in_slices(ids, times, args)),
         }
     }
 
@@ -194,13 +204,13 @@ impl Reader {
         #[cfg(test)]
         super::plans::record(&sql, args);
         let sql = AssertSqlSafe(sql);
-        match self {
-            Self::Sqlite(transaction) => {
+        match &mut self.snapshot {
+            Snapshot::Sqlite(transaction) => {
                 let values = add_sqlite(args)?;
                 let rows = sqlx::query_with(sql, values).fetch_all(&mut **transaction).await?;
                 Ok(rows.into_iter().map(Row::Sqlite).collect())
             }
-            Self::Postgres(transaction) => {
+            Snapshot::Postgres(transaction) => {
                 let values = add_postgres(args)?;
                 let rows = sqlx::query_with(sql, values).fetch_all(&mut **transaction).await?;
                 Ok(rows.into_iter().map(Row::Postgres).collect())
@@ -269,7 +279,6 @@ pub(super) fn add_postgres(args: &[Arg]) -> Result<PgArguments, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Store;
 
     #[tokio::test]
     async fn a_question_that_takes_too_long_is_stopped_and_the_next_is_answered() {
@@ -280,7 +289,7 @@ mod tests {
                        SELECT COUNT(*) FROM n";
         let limit = Duration::from_millis(50);
         for _ in 0..3 {
-            let mut reader = Reader::open_within(&store.pool, limit).await.unwrap();
+            let mut reader = Reader::open_within(&store, limit).await.unwrap();
             let stopped = reader.all(endless, &[]).await;
             assert!(matches!(stopped, Err(StoreError::TimedOut(_))), "{stopped:?}");
             drop(reader);

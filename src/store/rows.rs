@@ -10,6 +10,7 @@ use crate::domain::stored::{Ending, NewEvent, StoredEvent, VerdictSummary};
 use crate::domain::time::UnixMillis;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use std::collections::HashMap;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -306,34 +307,67 @@ const fn is_false(b: &bool) -> bool {
     !*b
 }
 
+/// Where the numbers of an event's row are that stand for names: series, class, and each actor.
+pub(super) const SERIES_AT: usize = 6;
+pub(super) const CLASS_AT: usize = 7;
+pub(super) const ACTORS_AT: [usize; 4] = [8, 9, 10, 11];
+
+/// What the numbers in the rows of some events stand for.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub(super) series: Arc<HashMap<i64, Arc<SeriesKey>>>,
+    pub(super) classes: Arc<HashMap<i64, Class>>,
+    pub(super) words: HashMap<i64, String>,
+}
+
+impl Named {
+    pub(super) fn series(&self, id: i64) -> Result<&SeriesKey, StoreError> {
+        let series = self.series.get(&id).ok_or_else(|| unnamed("series_id", id))?;
+        Ok(series)
+    }
+
+    pub(super) fn class(&self, id: i64) -> Result<Class, StoreError> {
+        self.classes.get(&id).copied().ok_or_else(|| unnamed("class_id", id))
+    }
+
+    fn word(&self, row: &Row, at: usize) -> Result<Option<String>, StoreError> {
+        let word = |id| self.words.get(&id).cloned().ok_or_else(|| unnamed("words", id));
+        row.int_or_none(at)?.map(word).transpose()
+    }
+}
+
+fn unnamed(column: &'static str, id: i64) -> StoreError {
+    corrupt("events", column, &format_args!("nothing has the number {id}"))
+}
+
 /// Reads the columns of a stored event.
-pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
+pub(super) fn stored_event(row: &Row, named: &Named) -> Result<StoredEvent, StoreError> {
     let some = |text: String| Some(text).filter(|t| !t.is_empty());
-    let class = Class::read(row, 21)?;
-    let detail: Detail = serde_json::from_str(&detail::unpack(row.bytes(20)?)?)
+    let series = named.series(row.int(SERIES_AT)?)?;
+    let class = named.class(row.int(CLASS_AT)?)?;
+    let [key, address, account, instance] = ACTORS_AT;
+    let detail: Detail = serde_json::from_str(&detail::unpack(row.bytes(18)?)?)
         .map_err(|error| corrupt("events", "detail", &error))?;
     let number = |at: usize, column| {
         u32::try_from(row.int(at)?).map_err(|error| corrupt("events", column, &error))
     };
     let [service, host, environment, route] = match detail.own_names {
         Some(names) => names,
-        None => [
-            row.text(6)?.into_owned(),
-            row.text(7)?.into_owned(),
-            row.text(8)?.into_owned(),
-            row.text(9)?.into_owned(),
-        ],
+        None => {
+            let SeriesKey { service, upstream, environment, route } = series;
+            [service, upstream, environment, route].map(String::clone)
+        }
     };
     let event = Event {
         event_id: row.id(0)?.unwrap_or_default(),
-        operation_id: row.id(13)?,
+        operation_id: row.id(12)?,
         attempt: number(3, "attempt")?,
         occurred_at: UnixMillis(row.int(1)?),
         duration_ms: row.int_or_none(5)?,
         vantage: class.vantage,
         service,
         environment: some(environment),
-        instance: row.text_or_none(19)?,
+        instance: named.word(row, instance)?,
         retry_layer: class.retry_layer,
         priority: detail.priority,
         method: detail.method,
@@ -344,15 +378,15 @@ pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
         retry_after: detail.retry_after,
         computed_delay_ms: detail.computed_delay_ms,
         delay_source: detail.delay_source,
-        request_id: row.id(14)?,
-        ray_id: row.id(15)?,
+        request_id: row.id(13)?,
+        ray_id: row.id(14)?,
         layer: detail.layer,
-        key_hash: row.text_or_none(10)?,
+        key_hash: named.word(row, key)?,
         key_kind: detail.key_kind,
-        idempotency_key_hash: row.id(17)?,
-        body_hash: row.id(18)?,
-        client_address_hash: row.text_or_none(11)?,
-        account_hash: row.text_or_none(12)?,
+        idempotency_key_hash: row.id(16)?,
+        body_hash: row.id(17)?,
+        client_address_hash: named.word(row, address)?,
+        account_hash: named.word(row, account)?,
         outcome: class.outcome,
         attempts_max: detail.attempts_max,
         timeout_ms: detail.timeout_ms,
@@ -361,7 +395,7 @@ pub(super) fn stored_event(row: &Row) -> Result<StoredEvent, StoreError> {
         content_type: detail.content_type,
         error_code: detail.error_code,
         body_sample: detail.body_sample,
-        trace_id: row.id(16)?,
+        trace_id: row.id(15)?,
         span_id: detail.span_id,
         count: number(4, "count")?,
         redactions: detail.redactions,

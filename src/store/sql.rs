@@ -11,17 +11,19 @@ use super::reader::Arg;
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Scope, TimeBasis};
 
-/// Columns of an event as `rows::stored_event` reads them, with the joins they need. The joins are
-/// written so that the events come first: SQLite keeps the order of a `CROSS JOIN`.
+/// Columns of an event as `rows::stored_event` reads them. Numbers of series, classes and words are
+/// looked up behind it (`names`).
 pub(super) const EVENTS: &str = "\
 SELECT e.event_id, e.occurred_at, e.received_at, e.attempt, e.count, e.duration_ms, \
-s.service, s.upstream, s.environment, s.route, k.word, a.word, o.word, \
-e.operation_id, e.request_id, e.ray_id, e.trace_id, e.idempotency_key_hash, e.body_hash, i.word, \
-e.detail, c.vantage, c.status, c.error, c.outcome, c.retry_layer, c.returned_by, c.layer, \
-c.certainty, c.limited, c.limit_type, c.reached_origin \
-FROM events e JOIN series s ON s.id = e.series_id JOIN classes c ON c.id = e.class_id \
-LEFT JOIN words k ON k.id = e.key_id LEFT JOIN words a ON a.id = e.address_id \
-LEFT JOIN words o ON o.id = e.account_id LEFT JOIN words i ON i.id = e.instance_id ";
+e.series_id, e.class_id, e.key_id, e.address_id, e.account_id, e.instance_id, e.operation_id, \
+e.request_id, e.ray_id, e.trace_id, e.idempotency_key_hash, e.body_hash, e.detail FROM events e ";
+
+/// Names of the series `{ids}`.
+pub(super) const NAMES_OF_SERIES: &str =
+    "SELECT id, service, upstream, environment, route FROM series WHERE id IN ({ids})";
+
+/// The words `{ids}`.
+pub(super) const WORDS: &str = "SELECT id, word FROM words WHERE id IN ({ids})";
 
 /// In what order events with one id are given, and how many (`{limit}`).
 pub(super) const BY_ID: &str = " ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT {limit}";
@@ -70,12 +72,10 @@ pub(super) const TOTALS: &str = "\
 SELECT class_id, rank, CAST(SUM(n) AS BIGINT), MAX(last_at) FROM ({cells}) cells \
 GROUP BY class_id, rank";
 
-/// [`CELLS`] added up by series, class and rank, with the names of the series.
+/// [`CELLS`] added up by series, class and rank.
 pub(super) const TOTALS_BY_SERIES: &str = "\
-SELECT g.class_id, g.rank, g.n, g.last_at, s.service, s.upstream, s.environment, s.route FROM (\
-SELECT series_id, class_id, rank, CAST(SUM(n) AS BIGINT) AS n, MAX(last_at) AS last_at \
-FROM ({cells}) cells GROUP BY series_id, class_id, rank) g \
-JOIN series s ON s.id = g.series_id";
+SELECT class_id, rank, CAST(SUM(n) AS BIGINT), MAX(last_at), series_id FROM ({cells}) cells \
+GROUP BY series_id, class_id, rank";
 
 /// Counts of a window (`$1` to `$2`, in minutes; the hours that hold them begin at `$4` and end
 /// before `$5`) in buckets of `$3` minutes. The double remainder rounds moments before 1970
@@ -159,13 +159,11 @@ SELECT wait_bucket, count FROM events \
 WHERE {at} >= $9 AND {at} < $10 AND {scope} AND wait_bucket IS NOT NULL) parts GROUP BY bucket"
 );
 
-/// Names of services that occur in a stretch of whole hours (`$1` to `$2`, in minutes); `{name}` is
-/// the column.
-pub(super) const LABELS: &str = "\
-SELECT DISTINCT s.{name} FROM series s WHERE EXISTS (\
+/// The series that occur in a stretch of whole hours (`$1` to `$2`, in minutes).
+pub(super) const SERIES_BETWEEN: &str = "\
+SELECT s.id FROM series s WHERE EXISTS (\
 SELECT 1 FROM spans p CROSS JOIN class_hours c WHERE p.width = 60 AND p.start >= $1 \
-AND p.start < $2 AND c.start = p.start AND c.received = p.received AND c.series_id = s.id) \
-ORDER BY 1 LIMIT 1000";
+AND p.start < $2 AND c.start = p.start AND c.received = p.received AND c.series_id = s.id)";
 
 /// Whether an event of a vantage (`$3`) is counted in a stretch of five minutes (`$1` to `$2`, in
 /// minutes).

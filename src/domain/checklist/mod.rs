@@ -190,8 +190,8 @@ pub struct Finding {
     pub rows_total: i64,
 }
 
-/// How many rows a finding carries at most: as many as facts carry attempts, so that the number of
-/// a finding leads to all of its rows.
+/// How many rows a finding carries at most: no fewer than facts carry attempts, so that the number
+/// of a finding leads to all of its rows.
 pub const MAX_ROWS: usize = 20_000;
 
 /// What to do next.

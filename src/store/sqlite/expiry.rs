@@ -385,7 +385,10 @@ fn remove_names(
             Some(last) => {
                 transaction
                     .prepare_cached(&format!(
-                        "DELETE FROM {table} WHERE id > ?1 AND id <= ?2 AND used_on < ?3"
+                        // The last one stays: SQLite would give its number again, which readers
+                        // know by its old name.
+                        "DELETE FROM {table} WHERE id > ?1 AND id <= ?2 AND used_on < ?3 \
+                         AND id < (SELECT MAX(id) FROM {table})"
                     ))?
                     .execute(params![after, last, since])?;
                 Some((at, last))
