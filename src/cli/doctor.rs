@@ -8,6 +8,7 @@ use super::SettingArgs;
 use crate::app;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Config;
+use crate::domain::stored::History;
 use crate::domain::time::{MINUTE_MS, UnixMillis};
 use crate::store::{Difference, IdFault, Mended, Recount, Store, StoreError, Verified};
 use std::error::Error;
@@ -119,12 +120,40 @@ async fn check_store(config: &Config) -> (Finding, Option<UnixMillis>) {
         Err(error) => return (Finding::Bad(format!("{url}: {}", chain(&error))), None),
     };
     let finding = match store.ready().await {
-        Ok(()) => Finding::Good(format!("{url} answers and its schema is up to date")),
+        Ok(()) => {
+            let kept = store.kept().await.map(|history| kept(&history, config));
+            match kept {
+                Ok(kept) => {
+                    Finding::Good(format!("{url} answers and its schema is up to date; {kept}"))
+                }
+                Err(error) => Finding::Bad(format!("{url}: {}", chain(&error))),
+            }
+        }
         Err(error) => Finding::Bad(format!("{url}: {}", chain(&error))),
     };
     let last = store.last_event_at().await.ok().flatten();
     store.close().await.ok();
     (finding, last)
+}
+
+/// Since when there is what.
+fn kept(history: &History, config: &Config) -> String {
+    let History { events, sums } = history;
+    if !events.is_limited() {
+        return "nothing was ever removed".to_owned();
+    }
+    let mut text = format!("events are kept since {}", events.since.to_rfc3339());
+    if events.is_for_budget() {
+        let size = config.store.keep.max_bytes.map(|bytes| format!(" of {bytes} bytes"));
+        text.push_str(&format!(": the disk budget{} is used up", size.unwrap_or_default()));
+    }
+    text.push_str(&format!(
+        "; sums of hours since {}; {} events were removed, {} of them for the disk budget",
+        sums.since.to_rfc3339(),
+        events.removed,
+        events.removed_for_budget
+    ));
+    text
 }
 
 /// Recounts everything, and mends it where that is asked for.

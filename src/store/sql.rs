@@ -232,8 +232,10 @@ AND e.body_hash IS NOT NULL AND {scope} \
 AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') \
 GROUP BY e.idempotency_key_hash HAVING MIN(e.body_hash) <> MAX(e.body_hash)) twice";
 
-/// When the newest event was received.
-pub(super) const LAST_RECEIVED: &str = "SELECT MAX(received_at) FROM events";
+/// When the newest event was received; where none is kept any more, the hour.
+pub(super) const LAST_RECEIVED: &str = "\
+SELECT COALESCE((SELECT MAX(received_at) FROM events), \
+(SELECT MAX(received) FROM spans WHERE width = 60) * 60000)";
 
 /// All classes.
 pub(super) const CLASSES: &str = "\

@@ -568,6 +568,51 @@ async fn an_event_older_than_is_kept_is_rejected_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_a_window_before_the_events_say_so_and_still_count() {
+    let app = TestApp::start().await;
+    let now = UnixMillis::parse_rfc3339(NOON).unwrap();
+    let old = UnixMillis(now.0 - 40 * DAY_MS - 20 * MINUTE_MS);
+    let events: Vec<serde_json::Value> = (0..9)
+        .map(|n| {
+            serde_json::json!({"event_id": format!("p{n}"), "occurred_at": old.to_rfc3339(),
+                "service": "checkout", "host": "api.example.com", "status": 429})
+        })
+        .collect();
+    app.store(&events).await;
+    let window = format!(
+        "from={}&to={}",
+        UnixMillis(old.0 - 10 * MINUTE_MS).to_rfc3339(),
+        UnixMillis(old.0 + 10 * MINUTE_MS).to_rfc3339()
+    );
+    let note = "Events before 2026-10-12 12:00:00 are no longer kept. Counts before that are by";
+    let pages = ["/", "/triage", "/events", "/services", "/services/checkout"];
+    for page in pages {
+        let answer = app.visit(&format!("{page}?{window}")).await;
+        assert_eq!(answer.status, 200, "{page}: {}", answer.text);
+        assert!(!answer.text.contains("no longer kept"), "{page}");
+    }
+    let count = async || {
+        let answer = app.get(&format!("/api/v1/overview?{window}")).await.json();
+        (answer["pairs"][0]["attempts"].clone(), answer["view"].clone())
+    };
+    let (before, _) = count().await;
+    assert_eq!(before, 9);
+    tidy(&app.state.store, app.state.config.store.keep, now).await;
+    let (after, view) = count().await;
+    assert_eq!(after, 9);
+    assert!(view["kept_note"].as_str().unwrap().starts_with(note), "{view}");
+    assert_eq!(view["from"], "2026-10-02T11:00:00.000Z");
+    assert_eq!(view["to"], "2026-10-02T12:00:00.000Z");
+    for page in pages {
+        let answer = app.visit(&format!("{page}?{window}")).await;
+        assert_eq!(answer.status, 200, "{page}: {}", answer.text);
+        assert!(answer.text.contains(note), "{page}: {}", answer.text);
+    }
+    let recent = app.visit("/").await;
+    assert!(!recent.text.contains("no longer kept"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_file_shrinks_in_small_steps_and_the_log_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("store.db");

@@ -6,6 +6,7 @@ use crate::domain::classify::classify;
 use crate::web::extract::{Path, Query};
 use crate::web::pages::address::ViewParams;
 use crate::web::pages::event::EventOut;
+use crate::web::pages::kept;
 use crate::web::pages::lookup::{Lookup, LookupParams};
 use crate::web::pages::operation::Operation;
 use crate::web::pages::origin;
@@ -113,9 +114,11 @@ pub(crate) async fn services(
     Query(params): Query<ViewParams>,
 ) -> Result<Json<Services>, Failure> {
     let now = state.clock.now();
-    let view = params.view(services::last_day(now))?;
+    let (view, kept_note) = kept::counted(&state, &params.view(services::last_day(now))?).await?;
     let counted = state.store.services(view.window).await?;
-    Ok(Json(Services::build(&view, &counted, now)))
+    let mut services = Services::build(&view, &counted, now);
+    services.view.kept_note = kept_note;
+    Ok(Json(services))
 }
 
 /// `GET /api/v1/services/{name}`
@@ -129,8 +132,11 @@ pub(crate) async fn service(
 ) -> Result<Json<Card>, Failure> {
     let now = state.clock.now();
     let view = services::card_view(&name, &params, now)?;
+    let (view, kept_note) = kept::counted(&state, &view).await?;
     let (facts, _) = services::seen(&state, &view, now).await?;
-    Ok(Json(Card::build(&view, &facts.totals, &report_card(&facts))))
+    let mut card = Card::build(&view, &facts.totals, &report_card(&facts));
+    card.view.kept_note = kept_note;
+    Ok(Json(card))
 }
 
 /// `GET /api/v1/send`

@@ -13,6 +13,7 @@ pub mod classify;
 pub mod elsewhere;
 pub mod escape;
 pub mod event;
+pub mod kept;
 pub mod lookup;
 pub mod marks;
 pub mod model;

@@ -148,6 +148,10 @@ pub struct ViewOut {
     pub to: Stamp,
     /// Whether the window goes by `event` time or by time of receipt (`received`).
     pub time: TimeBasis,
+    /// Where the window begins before the events that are kept, or a disk budget is used up: since
+    /// when events are kept, and how what is older was counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_note: Option<String>,
 }
 
 impl From<&View> for ViewOut {
@@ -160,6 +164,7 @@ impl From<&View> for ViewOut {
             from: Stamp(view.window.from),
             to: Stamp(view.window.to),
             time: view.time,
+            kept_note: None,
         }
     }
 }

@@ -4,9 +4,10 @@ use super::address::{self, Address, ViewParams};
 use super::chart::Chart;
 use super::elsewhere::Elsewhere;
 use super::model::{
-    Figure, Series, Shell, Stamp, ViewOut, bucket_width, figures, scope_title, source_note,
+    Figure, Series, Shell, Stamp, ViewOut, bucket_width, figures, scope_title, series_width,
+    source_note,
 };
-use super::{origin, render, words};
+use super::{kept, origin, render, words};
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Bucket, Counts, Pair, Scope, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
@@ -183,6 +184,8 @@ pub struct Overview {
 pub struct Input {
     /// The view.
     pub view: View,
+    /// What is to be said of a view that begins before the events that are kept.
+    pub kept_note: Option<String>,
     /// Whose observations are counted in the sums.
     pub source: Vantage,
     /// Sum over the window.
@@ -203,7 +206,8 @@ impl Input {
     /// Asks the store for all that the overview of `params` shows.
     pub(crate) async fn fetch(state: &AppState, params: &ViewParams) -> Result<Self, Failure> {
         let now = state.clock.now();
-        let view = params.view(address::last_hour(now))?;
+        let (view, kept_note) =
+            kept::counted(state, &params.view(address::last_hour(now))?).await?;
         let store = &state.store;
         let mut pairs = store.pairs(view.window, view.time).await?;
         pairs.retain(|pair| is_in(&view.scope, pair));
@@ -217,6 +221,7 @@ impl Input {
             buckets: store.buckets(&view, bucket_width(view.window)).await?,
             pairs,
             last_event_at: store.last_event_at().await?,
+            kept_note,
             view,
             now,
         })
@@ -253,7 +258,7 @@ impl Overview {
         }
         let uncounted = uncounted.values().filter(|is_counted| !**is_counted).count();
         Self {
-            view: view.into(),
+            view: ViewOut { kept_note: input.kept_note.clone(), ..view.into() },
             source: input.source,
             source_note: source_note(input.source, uncounted),
             figures: figures(view, &input.totals),
@@ -264,7 +269,11 @@ impl Overview {
                 .map(|pair| PairOut::of(pair, view, input.now))
                 .collect(),
             pairs_total: input.pairs.len(),
-            series: Series::of(view.window, bucket_width(view.window), &input.buckets),
+            series: Series::of(
+                view.window,
+                series_width(view.window, &input.buckets),
+                &input.buckets,
+            ),
             last_event_at: input.last_event_at.map(Stamp),
         }
     }

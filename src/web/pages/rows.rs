@@ -3,7 +3,7 @@
 use super::address::{self, Address, AddressError, ViewParams, filled};
 use super::attempt::AttemptOut;
 use super::model::{Shell, ViewOut, scope_title};
-use super::{render, services, words};
+use super::{kept, render, services, words};
 use crate::domain::checklist::{answers, report_card, source_phrase};
 use crate::domain::event::Vantage;
 #[cfg(test)]
@@ -388,7 +388,8 @@ impl Found {
         }
         let (cursor, limit) = (params.cursor()?, params.page_rows()?);
         let page = state.store.rows(&filter, cursor.as_ref(), limit).await?;
-        let rows = Rows::of_filter(path, &filter, limit, &page);
+        let mut rows = Rows::of_filter(path, &filter, limit, &page);
+        rows.view.kept_note = kept::counted(state, &filter.view).await?.1;
         Ok(Self { filter, finding: None, rows })
     }
 

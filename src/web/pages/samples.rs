@@ -232,6 +232,7 @@ fn pair(service: &str, upstream: &str, counts: Counts) -> Pair {
 pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
     let base = overview::Input {
         view: view(None, None),
+        kept_note: None,
         source: Vantage::Client,
         totals: Counts::default(),
         buckets: Vec::new(),
@@ -260,6 +261,10 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
         last_event_at: Some(NOW),
         ..base.clone()
     };
+    let kept = overview::Input {
+        kept_note: Some("Events before 2026-11-01 00:00:00 are no longer kept.".to_owned()),
+        ..usual.clone()
+    };
     let quiet = overview::Input { last_event_at: Some(UnixMillis(0)), ..base.clone() };
     let past = overview::Input {
         elsewhere: Some(super::elsewhere::Elsewhere::at(&base.view, UnixMillis(0), false)),
@@ -273,6 +278,7 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
     };
     vec![
         ("empty", base),
+        ("kept", kept),
         ("quiet", quiet),
         ("past", past),
         ("usual", usual),
@@ -322,6 +328,7 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
     };
     let empty = triage::Input {
         view: view(None, None),
+        kept_note: None,
         source: Vantage::Client,
         uncounted_pairs: 0,
         totals: Counts::default(),
@@ -346,6 +353,7 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
     samples.push((
         "usual",
         triage::Input {
+            kept_note: None,
             view: view(Some("checkout"), Some("api.example.com")),
             source: Vantage::Gateway,
             uncounted_pairs: 2,
@@ -366,6 +374,7 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
     samples.push(("empty", empty));
     let of = |facts: &Facts| triage::Input {
         view: facts.view.clone(),
+        kept_note: None,
         source: facts.source,
         uncounted_pairs: facts.uncounted_pairs,
         totals: facts.totals,

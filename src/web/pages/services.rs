@@ -6,7 +6,7 @@ use super::elsewhere::Elsewhere;
 use super::model::{Figure, Shell, Stamp, ViewOut, figures};
 use super::overview::{Range, ranges};
 use super::triage::RowRef;
-use super::{render, words};
+use super::{kept, render, words};
 use crate::domain::checklist::{Facts, Grade, GradeMark, LayerCard, ReportCard, report_card};
 use crate::domain::event::RetryLayer;
 use crate::domain::stored::{Counts, Scope, Sender, ServiceCounts, TimeBasis, View};
@@ -162,9 +162,11 @@ pub(crate) async fn list(
         return card(&state, &name, &params).await;
     }
     let now = state.clock.now();
-    let view = params.view(last_day(now))?;
+    let (view, kept_note) = kept::counted(&state, &params.view(last_day(now))?).await?;
     let services = state.store.services(view.window).await?;
-    render(&ServicesPage::new(&view, &services, now))
+    let mut page = ServicesPage::new(&view, &services, now);
+    page.model.view.kept_note = kept_note;
+    render(&page)
 }
 
 /// `GET /services/{name}`
@@ -181,9 +183,11 @@ pub(crate) async fn show(
 
 async fn card(state: &AppState, name: &str, params: &ViewParams) -> Result<Html<String>, Failure> {
     let now = state.clock.now();
-    let view = card_view(name, params, now)?;
+    let (view, kept_note) = kept::counted(state, &card_view(name, params, now)?).await?;
     let (facts, elsewhere) = seen(state, &view, now).await?;
-    render(&ServicePage::new(&view, &facts.totals, &report_card(&facts), elsewhere, now))
+    let mut page = ServicePage::new(&view, &facts.totals, &report_card(&facts), elsewhere, now);
+    page.model.view.kept_note = kept_note;
+    render(&page)
 }
 
 /// The facts of a service's view; where they hold no attempt, also one outside of the window.

@@ -8,7 +8,7 @@ use super::model::{
     Figure, Series, Shell, Stamp, ViewOut, figures, scope_title, series_width, source_note,
 };
 use super::overview::{Range, ranges};
-use super::{public_origin, render, words};
+use super::{kept, public_origin, render, words};
 use crate::config::Config;
 use crate::domain::checklist::{
     Answer, AnswerState, Finding, NextAction, PlannerInput, Step, Table, answers, plan,
@@ -269,6 +269,8 @@ pub struct Triage {
 pub struct Input {
     /// The view.
     pub view: View,
+    /// What is to be said of a view that begins before the events that are kept.
+    pub kept_note: Option<String>,
     /// Whose observations are counted.
     pub source: Vantage,
     /// How many pairs of the scope others reported on alone.
@@ -358,7 +360,7 @@ impl Triage {
         .chain(leave_alone(&input.answers))
         .collect();
         Self {
-            view: view.into(),
+            view: ViewOut { kept_note: input.kept_note.clone(), ..view.into() },
             permalink: Address::new("/triage").view(view).finish(),
             scope: scope_title(&view.scope),
             source: input.source,
@@ -394,7 +396,7 @@ impl Triage {
             markdown::link("This triage", &href(&self.permalink)),
         )
         .ok();
-        if let Some(note) = &self.source_note {
+        for note in [&self.view.kept_note, &self.source_note].into_iter().flatten() {
             writeln!(out, "{note}\n").ok();
         }
         for line in &self.summary {
@@ -652,6 +654,7 @@ impl Input {
         plan: &PlanParams,
     ) -> Result<Self, Failure> {
         let view = params.view(default_window(state, params).await?)?;
+        let (view, kept_note) = kept::counted(state, &view).await?;
         let facts = state.store.facts(&view, state.clock.now()).await?;
         let asked = plan.input()?;
         // Many attempts take a while to judge; others are answered meanwhile.
@@ -666,6 +669,7 @@ impl Input {
             let suggested = PlannerInput::from_facts(&facts);
             Self {
                 view,
+                kept_note,
                 source: facts.source,
                 uncounted_pairs: facts.uncounted_pairs,
                 totals: facts.totals,
