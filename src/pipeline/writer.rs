@@ -7,7 +7,6 @@ use crate::store::{Draft, Store, StoreError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -97,8 +96,7 @@ impl Trouble {
     }
 }
 
-/// Writes until `end` is cancelled and nothing waits any more: as many groups at a time as the store
-/// gains from.
+/// Writes until `end` is cancelled and nothing waits any more.
 pub(super) async fn run(
     store: Store,
     clock: Arc<dyn Clock>,
@@ -108,23 +106,13 @@ pub(super) async fn run(
     trouble: Arc<Trouble>,
     end: CancellationToken,
 ) {
-    let mut groups = JoinSet::new();
     loop {
         let first = tokio::select! {
             biased;
-            Some(done) = groups.join_next() => {
-                go_on(done);
-                continue;
-            }
             job = waiting.recv() => job,
             () = end.cancelled() => None,
         };
-        let Some(first) = first else { break };
-        while groups.len() >= store.writers()
-            && let Some(done) = groups.join_next().await
-        {
-            go_on(done);
-        }
+        let Some(first) = first else { return };
         let mut events = first.drafts.len();
         let mut jobs = vec![first];
         while events < commit_events {
@@ -132,26 +120,9 @@ pub(super) async fn run(
             events += job.drafts.len();
             jobs.push(job);
         }
-        let (store, clock) = (store.clone(), Arc::clone(&clock));
-        let (speed, trouble) = (Arc::clone(&speed), Arc::clone(&trouble));
-        let at_once = u32::try_from(groups.len() + 1).unwrap_or(u32::MAX);
-        groups.spawn(async move {
-            let begun = Instant::now();
-            trouble.record(write(&store, &*clock, jobs).await);
-            speed.record(events, begun.elapsed() / at_once);
-        });
-    }
-    while let Some(done) = groups.join_next().await {
-        go_on(done);
-    }
-}
-
-/// A panic in a group ends the writer.
-fn go_on(done: Result<(), JoinError>) {
-    if let Err(error) = done
-        && let Ok(panic) = error.try_into_panic()
-    {
-        std::panic::resume_unwind(panic);
+        let begun = Instant::now();
+        trouble.record(write(&store, &*clock, jobs).await);
+        speed.record(events, begun.elapsed());
     }
 }
 

@@ -14,7 +14,7 @@
 use super::StoreError;
 use crate::domain::time::{DAY_MS, UnixMillis};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -30,6 +30,10 @@ const MADE_AT_ONCE: usize = 4;
 const LOCK_WAIT: Duration = Duration::from_secs(2);
 /// How long nothing is made after it could not be.
 const REST: Duration = Duration::from_secs(30);
+/// How long other days than a batch's own are taken to have no partition.
+const KNOWN_LASTS: Duration = Duration::from_secs(10);
+/// The table of days that have no partition.
+pub(super) const OTHER: &str = "events_other";
 /// Most rows of `events_other` that one statement deletes.
 const DELETED_AT_ONCE: i64 = 10_000;
 
@@ -80,9 +84,16 @@ pub(super) struct Dropped {
 /// Which days have a partition, as far as this replica knows.
 #[derive(Debug, Default)]
 pub(super) struct Days {
-    known: RwLock<BTreeSet<i64>>,
+    known: RwLock<Known>,
     /// Held while partitions are made; until when none are.
     making: Mutex<Option<Instant>>,
+}
+
+/// Names of partitions by day.
+#[derive(Debug, Default)]
+struct Known {
+    names: BTreeMap<i64, String>,
+    read_at: Option<Instant>,
 }
 
 impl Days {
@@ -99,6 +110,11 @@ impl Days {
         let wanted: BTreeSet<i64> =
             times.map(day_of).filter(|day| (first..=last).contains(day)).collect();
         let ahead: BTreeSet<i64> = (today..=last).collect();
+        // Other replicas make days as well: those that `tables` is asked for are looked for again.
+        let around = wanted.iter().flat_map(|day| day - 1..=day + 1).collect();
+        if self.is_old() && self.has_unknown(&around) {
+            self.read(connection).await?;
+        }
         let is_urgent = self.has_unknown(&wanted);
         if !is_urgent && !self.has_unknown(&ahead) {
             return Ok(());
@@ -113,20 +129,19 @@ impl Days {
             return Ok(());
         }
         if self.has_unknown(&wanted) || self.has_unknown(&ahead) {
-            let found = partitions(connection).await?;
-            self.change(|known| *known = found.iter().map(|table| table.day).collect());
+            self.read(connection).await?;
         }
         let missing: Vec<i64> = {
-            let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+            let known = &self.known.read().unwrap_or_else(PoisonError::into_inner).names;
             // The newest of the batch's own days first, then those of the next days.
-            let own = wanted.iter().rev().filter(|day| !known.contains(day)).take(MADE_AT_ONCE);
-            let next = ahead.iter().filter(|day| !known.contains(day) && !wanted.contains(day));
+            let own = wanted.iter().rev().filter(|day| !known.contains_key(day)).take(MADE_AT_ONCE);
+            let next = ahead.iter().filter(|day| !known.contains_key(day) && !wanted.contains(day));
             own.chain(next).copied().collect()
         };
         for day in missing {
             match make(connection, day).await {
                 Ok(()) => self.change(|known| {
-                    known.insert(day);
+                    known.names.insert(day, name_of(day));
                 }),
                 Err(error) if is_in_the_way(&error) => {
                     tracing::warn!(
@@ -159,7 +174,7 @@ impl Days {
                 Ok(()) => {
                     dropped.days += 1;
                     self.change(|known| {
-                        known.remove(&table.day);
+                        known.names.remove(&table.day);
                     });
                 }
                 Err(error) if is_in_the_way(&error) => dropped.is_partial = true,
@@ -184,12 +199,48 @@ impl Days {
         }
     }
 
-    fn has_unknown(&self, days: &BTreeSet<i64>) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        days.iter().any(|day| !known.contains(day))
+    /// The tables that hold the events of the days from `first` to `last`.
+    pub(super) fn tables(&self, first: i64, last: i64) -> Vec<String> {
+        let known = &self.known.read().unwrap_or_else(PoisonError::into_inner).names;
+        let mut tables: Vec<String> =
+            known.range(first..=last).map(|(_, name)| name.clone()).collect();
+        if (first..=last).any(|day| !known.contains_key(&day)) {
+            tables.push(OTHER.to_owned());
+        }
+        tables
     }
 
-    fn change(&self, change: impl FnOnce(&mut BTreeSet<i64>)) {
+    /// Whether a day from `first` to `last` has a partition.
+    pub(super) fn has_any(&self, first: i64, last: i64) -> bool {
+        let known = &self.known.read().unwrap_or_else(PoisonError::into_inner).names;
+        known.range(first..=last).next().is_some()
+    }
+
+    /// Forgets which days have a partition: one of them was not there.
+    pub(super) fn forget(&self) {
+        self.change(|known| *known = Known::default());
+    }
+
+    async fn read(&self, connection: &mut PgConnection) -> Result<(), StoreError> {
+        let found = partitions(connection).await?;
+        self.change(|known| {
+            known.names = found.into_iter().map(|table| (table.day, table.name)).collect();
+            known.read_at = Some(Instant::now());
+        });
+        Ok(())
+    }
+
+    fn is_old(&self) -> bool {
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        known.read_at.is_none_or(|at| at.elapsed() > KNOWN_LASTS)
+    }
+
+    fn has_unknown(&self, days: &BTreeSet<i64>) -> bool {
+        let known = &self.known.read().unwrap_or_else(PoisonError::into_inner).names;
+        days.iter().any(|day| !known.contains_key(day))
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Known)) {
         change(&mut self.known.write().unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -326,6 +377,49 @@ mod tests {
         assert_eq!(place.count("events_other").await, 4);
         assert_eq!(place.count("events_20261111").await, 1);
         place.drop(&[store]).await;
+    }
+
+    #[tokio::test]
+    async fn an_id_at_another_time_is_found_a_day_either_side_and_by_the_key_alone() {
+        let Some(place) = TestSchema::create().await else { return };
+        let (store, other) = (place.store().await, place.store().await);
+        let insert = async |store: &Store, id: &str, day: i64| {
+            store.insert_drafts(Arc::new(vec![draft(id, at(day))]), NOW).await.unwrap()
+        };
+        for day in [0, -7, 500] {
+            assert_eq!(insert(&store, &format!("x{day}"), day).await, [Inserted::Stored]);
+        }
+        for (id, day) in [("x0", 1), ("x0", -1), ("x-7", -8), ("x-7", -6), ("x500", -500)] {
+            assert_eq!(insert(&other, id, day).await, [Inserted::IdConflict], "{id} {day}");
+        }
+        assert_eq!(insert(&store, "x0", -4).await, [Inserted::Stored], "further than that");
+
+        // A batch may hold thousands of ids, and a plan may be made while a day is empty.
+        let tables = postgres(&store).days.tables(day_of(NOW.0) - 1, day_of(NOW.0) + 30);
+        assert_eq!(tables.last().map(String::as_str), Some(OTHER));
+        let plan = postgres(&store).explain_stored(&tables).await;
+        let by_key = plan.iter().filter(|step| step.contains("_pkey")).count();
+        assert_eq!(by_key, tables.len());
+        let is_other = |step: &&String| {
+            ["Seq Scan", "_idx", "events_by", "Gather"].iter().any(|word| step.contains(word))
+        };
+        assert_eq!(plan.iter().find(is_other), None);
+        place.drop(&[store, other]).await;
+    }
+
+    #[tokio::test]
+    async fn a_batch_whose_day_another_replica_dropped_is_stored() {
+        let Some(mut place) = TestSchema::create().await else { return };
+        let (store, other) = (place.store().await, place.store().await);
+        let late = || Arc::new(vec![draft("late", at(-5))]);
+        assert_eq!(store.insert_drafts(late(), NOW).await.unwrap(), [Inserted::Stored]);
+        sqlx::raw_sql("DROP TABLE events_20261106").execute(&mut place.connection).await.unwrap();
+        assert_eq!(store.insert_drafts(late(), NOW).await.unwrap(), [Inserted::Stored]);
+        assert_eq!(other.insert_drafts(late(), NOW).await.unwrap(), [Inserted::Duplicate]);
+        assert_eq!(place.count("events_20261106").await, 1);
+        store.close().await.unwrap();
+        other.close().await.unwrap();
+        place.drop(&[]).await;
     }
 
     #[tokio::test]

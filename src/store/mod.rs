@@ -246,14 +246,6 @@ impl Store {
         Ok(())
     }
 
-    /// How many callers may insert at a time with gain.
-    pub fn writers(&self) -> usize {
-        match &*self.pool {
-            Pool::Sqlite(_) => 1,
-            Pool::Postgres(_) => postgres::GROUPS,
-        }
-    }
-
     /// Which database this is: `sqlite` or `postgres`.
     pub fn kind(&self) -> &'static str {
         match &*self.pool {

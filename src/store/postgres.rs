@@ -12,7 +12,7 @@ use super::days::{self, DayTable, Days, Dropped};
 use super::rows::{Draft, SeriesKey};
 use super::{READ_LIMIT, StoreError, expiry, migrations, sql};
 use crate::domain::stored::{Inserted, SenderCounts};
-use crate::domain::time::{DAY_MS, UnixMillis};
+use crate::domain::time::UnixMillis;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::{
     Arguments as _, AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool,
@@ -30,9 +30,6 @@ use tokio::sync::RwLock;
 const READERS: u32 = 8;
 /// How many connections of one replica write.
 const WRITERS: u32 = 4;
-/// How many groups one replica writes at a time: while the sums of one are added, which others wait
-/// for, the rows of the next are stored.
-pub(super) const GROUPS: usize = 2;
 /// How long a caller waits for a free connection.
 const CONNECTION_WAIT: Duration = Duration::from_secs(3);
 /// How long one statement of a batch may take.
@@ -135,12 +132,6 @@ fn is_number(column: &str) -> bool {
     )
 }
 
-/// Identities among the stored events of a stretch whose id is in an array.
-const STORED: &str = "SELECT event_id, occurred_at FROM events \
-WHERE event_id = ANY($1::text[]) AND occurred_at >= $2 AND occurred_at < $3";
-/// The same outside of a stretch.
-const STORED_OUTSIDE: &str = "SELECT event_id, occurred_at FROM events \
-WHERE event_id = ANY($1::text[]) AND (occurred_at < $2 OR occurred_at >= $3)";
 /// `sql::ADD_SENDER` for many.
 const ADD_SENDERS: &str = "\
 INSERT INTO senders \
@@ -194,6 +185,10 @@ impl PostgresStore {
         let limited = options.options([
             ("statement_timeout", millis(STATEMENT_LIMIT)),
             ("idle_in_transaction_session_timeout", millis(SILENCE_LIMIT)),
+            // Whatever a batch looks for it finds by a key. A plan that was made while a table was
+            // small is kept when it has grown.
+            ("enable_seqscan", "off".to_owned()),
+            ("max_parallel_workers_per_gather", "0".to_owned()),
         ]);
         let is_new_server = Arc::new(AtomicBool::new(false));
         let made = Arc::clone(&is_new_server);
@@ -252,15 +247,29 @@ impl PostgresStore {
             *self.dictionary.write().await = Dictionary::default();
         }
         let ids = self.ids(connection, drafts, received_at).await?;
-        let times = drafts.iter().map(|draft| draft.occurred_at);
-        self.days.prepare(connection, times, received_at).await?;
-        for _ in 1..ATTEMPTS {
+        let mut attempt = 1;
+        loop {
+            let times = drafts.iter().map(|draft| draft.occurred_at);
+            self.days.prepare(connection, times, received_at).await?;
             match self.insert_once(connection, drafts, &ids, received_at).await {
-                Err(StoreError::Database(cause)) if is_broken_off(&*cause) => {}
+                Err(StoreError::Database(cause))
+                    if attempt < ATTEMPTS && is_broken_off(&*cause) =>
+                {
+                    self.days.forget();
+                    attempt += 1;
+                }
                 done => return done,
             }
         }
-        self.insert_once(connection, drafts, &ids, received_at).await
+    }
+
+    /// How the database would look for ids in tables.
+    #[cfg(test)]
+    pub(super) async fn explain_stored(&self, tables: &[String]) -> Vec<String> {
+        let text = format!("EXPLAIN {}", stored_in(tables));
+        let ids: Vec<String> = (0..5_000).map(|n| format!("id-{n}")).collect();
+        let rows = sqlx::query(AssertSqlSafe(text)).bind(ids).fetch_all(&self.writers).await;
+        rows.unwrap().iter().map(|row| row.get(0)).collect()
     }
 
     /// The numbers of what `drafts` name. Turns around where another batch made the copy start over
@@ -295,7 +304,7 @@ impl PostgresStore {
     ) -> Result<Vec<Inserted>, StoreError> {
         let mut transaction = connection.begin().await?;
         let since = expiry::hold(&mut transaction).await?;
-        let stored = stored(&mut transaction, drafts, received_at).await?;
+        let stored = stored(&mut transaction, &self.days, drafts).await?;
         let mut results = batch::sift(drafts, &stored, since);
         let mut new: Vec<usize> = (0..drafts.len()).filter(|at| results[*at].is_new()).collect();
         new.sort_unstable_by_key(|at| (&drafts[*at].event_id, drafts[*at].occurred_at));
@@ -484,23 +493,22 @@ fn days<'a>(names: impl Iterator<Item = &'a Name>) -> Vec<i64> {
 }
 
 /// Identities of stored events whose id occurs in `drafts`, as far as a day on either side of each
-/// one's own. Days that can't have a partition are looked through together.
+/// one's own. Days without a partition around them are looked through together.
+///
+/// The days' own tables are asked, each by its key: a condition on the time would let the planner
+/// take the index by time instead and read a whole day for every batch, which it did where its plan
+/// was made while the day was empty.
 async fn stored(
     connection: &mut PgConnection,
+    days: &Days,
     drafts: &[Draft],
-    now: UnixMillis,
 ) -> Result<Vec<(String, i64)>, StoreError> {
-    let (first, last) = days::near(now);
-    let mut by_day: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
-    let mut far = Vec::new();
+    let mut all: BTreeMap<i64, Vec<&str>> = BTreeMap::new();
     for draft in drafts {
-        let day = days::day_of(draft.occurred_at);
-        if (first..=last).contains(&day) {
-            by_day.entry(day).or_default().push(&draft.event_id);
-        } else {
-            far.push(&*draft.event_id);
-        }
+        all.entry(days::day_of(draft.occurred_at)).or_default().push(&draft.event_id);
     }
+    let (by_day, far): (BTreeMap<_, _>, BTreeMap<_, _>) =
+        all.into_iter().partition(|(day, _)| days.has_any(day - 1, day + 1));
     let mut found = Vec::new();
     // Neighbouring days are one question.
     let mut by_day = by_day.into_iter().peekable();
@@ -510,35 +518,45 @@ async fn stored(
             end = day;
             ids.extend(more);
         }
-        let bounds = ((begin - 1) * DAY_MS, (end + 2) * DAY_MS);
-        found.extend(identities(connection, STORED, ids, bounds).await?);
+        let tables = days.tables(begin - 1, end + 1);
+        found.extend(identities(connection, &tables, ids).await?);
     }
     if !far.is_empty() {
-        let bounds = ((first + 1).saturating_mul(DAY_MS), last.saturating_mul(DAY_MS));
-        found.extend(identities(connection, STORED_OUTSIDE, far, bounds).await?);
+        let ids = far.into_values().flatten().collect();
+        found.extend(identities(connection, &[days::OTHER.to_owned()], ids).await?);
     }
     Ok(found)
 }
 
 async fn identities(
     connection: &mut PgConnection,
-    question: &'static str,
+    tables: &[String],
     ids: Vec<&str>,
-    (from, to): (i64, i64),
 ) -> Result<Vec<(String, i64)>, StoreError> {
-    let rows = sqlx::query(question).bind(ids).bind(from).bind(to).fetch_all(connection).await?;
-    rows.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+    let rows = sqlx::query(AssertSqlSafe(stored_in(tables))).bind(ids).fetch_all(connection);
+    rows.await?.iter().map(|row| Ok((row.try_get(0)?, row.try_get(1)?))).collect()
+}
+
+/// Identities in tables whose id is in an array.
+fn stored_in(tables: &[String]) -> String {
+    let parts: Vec<String> = tables
+        .iter()
+        .map(|table| {
+            format!("SELECT event_id, occurred_at FROM {table} WHERE event_id = ANY($1::text[])")
+        })
+        .collect();
+    parts.join(" UNION ALL ")
 }
 
 /// Whether the database broke a transaction off that may succeed when tried again: 40001
 /// serialization failure, 40P01 deadlock, 23514 a row that no longer belongs to `events_other`
-/// because its day got a partition in the meantime.
+/// because its day got a partition in the meantime, 42P01 a day that was dropped.
 fn is_broken_off(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause
         .downcast_ref::<sqlx::Error>()
         .and_then(sqlx::Error::as_database_error)
         .and_then(sqlx::error::DatabaseError::code)
-        .is_some_and(|code| matches!(&*code, "40001" | "40P01" | "23514"))
+        .is_some_and(|code| matches!(&*code, "40001" | "40P01" | "23514" | "42P01"))
 }
 
 async fn name_classes(
