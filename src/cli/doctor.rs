@@ -15,7 +15,7 @@ use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use tokio::time::Instant;
 
 /// Below this much room on the data's disk, the check fails; in bytes.
 const LEAST_ROOM: u64 = 256 * 1024 * 1024;
@@ -142,18 +142,20 @@ fn kept(history: &History, config: &Config) -> String {
     if !events.is_limited() {
         return "nothing was ever removed".to_owned();
     }
-    let mut text = format!("events are kept since {}", events.since.to_rfc3339());
-    if events.is_for_budget() {
-        let size = config.store.keep.max_bytes.map(|bytes| format!(" of {bytes} bytes"));
-        text.push_str(&format!(": the disk budget{} is used up", size.unwrap_or_default()));
-    }
-    text.push_str(&format!(
-        "; sums of hours since {}; {} events were removed, {} of them for the disk budget",
+    let size = config.store.keep.max_bytes.map(|bytes| format!(" of {bytes} bytes"));
+    let why = if events.is_for_budget() {
+        format!(": the disk budget{} is used up", size.unwrap_or_default())
+    } else {
+        String::new()
+    };
+    format!(
+        "events are kept since {}{why}; sums of hours since {}; {} events were removed, {} of them \
+         for the disk budget",
+        events.since.to_rfc3339(),
         sums.since.to_rfc3339(),
         events.removed,
         events.removed_for_budget
-    ));
-    text
+    )
 }
 
 /// Recounts everything, and mends it where that is asked for.

@@ -181,9 +181,9 @@ fn before(kept: &History, what: What) -> i64 {
 async fn read(connection: &mut PgConnection) -> Result<History, StoreError> {
     let rows = sqlx::query(kept::READ).fetch_all(connection).await?;
     let read = |row: &sqlx::postgres::PgRow| {
-        let numbers = [0, 1, 2, 3, 4].map(|at: usize| row.try_get(at));
-        let [a, b, c, d, e] = numbers;
-        Ok::<_, StoreError>(kept::since([a?, b?, c?, d?, e?]))
+        let number = |at: usize| row.try_get(at);
+        let numbers = [number(0)?, number(1)?, number(2)?, number(3)?, number(4)?];
+        Ok::<_, StoreError>(kept::since(numbers))
     };
     let [events, sums] = rows.as_slice() else { return Err(kept::missing()) };
     Ok(History { events: read(events)?, sums: read(sums)? })

@@ -107,9 +107,10 @@ impl Recounted {
     /// The condition that a row is one of these, in a stretch of time.
     fn rows(&self, range: &Range) -> String {
         let rows = range.of_sums(self.start);
-        match self.sums.keys == self.sums.columns.len() {
-            true => format!("width = {} AND {rows}", self.width),
-            false => rows,
+        if self.sums.keys == self.sums.columns.len() {
+            format!("width = {} AND {rows}", self.width)
+        } else {
+            rows
         }
     }
 

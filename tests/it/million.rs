@@ -4,6 +4,8 @@
 
 use super::support::Process;
 use super::workload;
+use retrylens::domain::time::{DAY_MS, Millis, UnixMillis};
+use retrylens::store::{Keep, Store, Tidied};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -98,12 +100,40 @@ fn a_million_events_are_a_million_rows_and_the_sums_agree() {
 
     let url = format!("sqlite://{}", folder.path().join("retrylens.db").display());
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (recount, _) = timed("recount", || {
-        runtime.block_on(async {
-            let store = retrylens::store::Store::open(&url).await.unwrap();
-            store.recount().await.unwrap()
-        })
+    let store = runtime.block_on(Store::open(&url)).unwrap();
+    let (found, _) = timed("doctor --verify", || runtime.block_on(store.verify()).unwrap());
+    assert_eq!(found.recount.events, i64::try_from(EVENTS).unwrap());
+    assert!(found.is_well(), "{found:?}");
+
+    // Twelve hours go, as they would a day later.
+    let keep = Keep { events: Millis(DAY_MS), sums: Millis(400 * DAY_MS), max_bytes: None };
+    let now = UnixMillis(workload::START_MS + DAY_MS + DAY_MS / 2);
+    let mut steps = Vec::new();
+    let (removed, took) = timed("half of them removed, and the space given back", || {
+        loop {
+            let begun = Instant::now();
+            let done = runtime.block_on(store.tidy(keep, now)).unwrap();
+            steps.push(begun.elapsed());
+            if done == Tidied::Done {
+                return runtime.block_on(store.kept()).unwrap().events.removed;
+            }
+        }
     });
-    assert_eq!(recount.events, i64::try_from(EVENTS).unwrap());
-    assert!(recount.agrees(), "{recount:?}");
+    steps.sort_unstable();
+    let at = |part: usize| steps[(steps.len() - 1) * part / 100];
+    eprintln!(
+        "{} steps, half within {:.1?}, 99 of 100 within {:.1?}, the longest {:.1?}; {:.0} events/s",
+        steps.len(),
+        at(50),
+        at(99),
+        at(100),
+        f64::from(u32::try_from(removed).unwrap()) / took.as_secs_f64()
+    );
+    let found = runtime.block_on(store.verify()).unwrap();
+    assert!(found.is_well(), "{found:?}");
+    assert_eq!(found.recount.events + removed, i64::try_from(EVENTS).unwrap());
+    runtime.block_on(store.close()).unwrap();
+    let after = std::fs::metadata(folder.path().join("retrylens.db")).unwrap().len();
+    eprintln!("the file had {size} bytes and has {after}");
+    assert!(after < size * 3 / 4, "{size} {after}");
 }

@@ -15,7 +15,8 @@ use crate::store::kept::{self, Keep, Tidied, What};
 use crate::store::sql::Sums;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// How long a step takes rows away before it commits.
 const STEP: Duration = Duration::from_millis(12);

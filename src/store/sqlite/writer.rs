@@ -223,16 +223,13 @@ fn name_all(transaction: &Transaction<'_>, missing: &mut Missing) -> Result<(), 
             .prepare_cached(find)?
             .query_one(rusqlite::params_from_iter(names), |row| row.get(0))
             .optional()?;
-        match known {
-            Some(id) => Ok((id, true)),
-            None => {
-                let values = names.iter().cloned().chain(day.map(Value::Integer));
-                let values = rusqlite::params_from_iter(values);
-                let id: i64 =
-                    transaction.prepare_cached(add)?.query_one(values, |row| row.get(0))?;
-                Ok::<_, StoreError>((id, false))
-            }
+        if let Some(id) = known {
+            return Ok::<_, StoreError>((id, true));
         }
+        let values = names.iter().cloned().chain(day.map(Value::Integer));
+        let values = rusqlite::params_from_iter(values);
+        let id: i64 = transaction.prepare_cached(add)?.query_one(values, |row| row.get(0))?;
+        Ok((id, false))
     };
     // A name that was there already is used on a later day now.
     let note = |text: &str, name: Name| {

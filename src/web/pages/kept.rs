@@ -25,26 +25,23 @@ pub fn note(history: &History, view: &View, max_bytes: Option<u64>) -> Option<St
     if !is_older && !for_budget {
         return None;
     }
-    let mut note = format!("Events before {} are no longer kept", words::day_and_time(since));
-    if for_budget {
-        note.push_str(match max_bytes {
-            Some(_) => ", because the disk budget",
-            None => ", because a disk budget was used up.",
-        });
-        if let Some(bytes) = max_bytes {
-            note.push_str(&format!(" of {} is used up.", size(bytes)));
-        }
-    } else {
-        note.push('.');
-    }
+    let why = match max_bytes {
+        _ if !for_budget => String::new(),
+        Some(bytes) => format!(", because the disk budget of {} is used up", size(bytes)),
+        None => ", because a disk budget was used up".to_owned(),
+    };
+    let mut sentences =
+        vec![format!("Events before {} are no longer kept{why}.", words::day_and_time(since))];
     if is_older {
-        note.push_str(" Counts before that are by whole hours, and their rows can't be listed.");
+        sentences.push(
+            "Counts before that are by whole hours, and their rows can't be listed.".to_owned(),
+        );
     }
     let sums = history.sums.by(view.time);
     if view.window.from < sums {
-        note.push_str(&format!(" Before {} there are no counts.", words::day_and_time(sums)));
+        sentences.push(format!("Before {} there are no counts.", words::day_and_time(sums)));
     }
-    Some(note)
+    Some(sentences.join(" "))
 }
 
 /// A size in bytes in its largest whole unit: `20 GB`.
