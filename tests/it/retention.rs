@@ -86,6 +86,7 @@ on_both!(
     names_go_with_the_last_that_used_them,
     a_budget_takes_the_oldest_first_and_says_so,
     events_come_in_while_others_go,
+    repeats_that_meet_the_removal_are_never_counted_twice,
     damage_of_each_table_is_named_and_mended,
 );
 
@@ -420,6 +421,47 @@ async fn events_come_in_while_others_go(place: Place) {
     let steps = removing.await.unwrap();
     println!("{batches} batches of 50 beside {steps} steps, the longest took {longest:?}");
     assert_eq!(assert_agrees(&store).await, batches * 50);
+}
+
+async fn repeats_that_meet_the_removal_are_never_counted_twice(place: Place) {
+    let store = place.store.clone();
+    let old = day(3, 1_200);
+    store_all(&store, &old, NOW).await;
+    let hours = store.kept().await.unwrap().countable(&view(
+        NOW.0 - 9 * DAY_MS,
+        NOW.0 - DAY_MS,
+        TimeBasis::Event,
+    ));
+    let before = store.totals(&hours).await.unwrap();
+    // Other processes, which don't hear of the removal but through the database.
+    let mut senders = tokio::task::JoinSet::new();
+    for n in 0..3 {
+        let (other, old) = (Store::open(&place.url).await.unwrap(), old.clone());
+        senders.spawn(async move {
+            let (mut known, mut refused) = (0, 0);
+            for round in 0.. {
+                let part = &old[(round * 97 + n * 400) % 1_100..][..100];
+                for result in other.insert(part, NOW).await.unwrap() {
+                    match result {
+                        Inserted::Duplicate => known += 1,
+                        Inserted::Expired => refused += 1,
+                        Inserted::Stored | Inserted::IdConflict => panic!("counted again"),
+                    }
+                }
+                if refused > 500 {
+                    break;
+                }
+            }
+            other.close().await.unwrap();
+            (known, refused)
+        });
+    }
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    tidy(&store, keep(1, 400), NOW).await;
+    let results = senders.join_all().await;
+    println!("repeats known and refused by three senders: {results:?}");
+    assert_eq!(store.totals(&hours).await.unwrap(), before);
+    assert_eq!(assert_agrees(&store).await, 0);
 }
 
 async fn damage_of_each_table_is_named_and_mended(place: Place) {
