@@ -12,10 +12,11 @@
 //! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.
 //! - `recount`: do the sums still agree with the events? `verify`: does all fit together?
 //!
-//! Sums: `minute_counts` per minute and `class_counts`, `actor_counts` per five minutes. A window
-//! is answered exactly, from whole minutes or slots in the sums and from the events themselves at
-//! its edges, which an index alone answers. A series holds the route, so a view with a route is
-//! answered the same way.
+//! Sums: `minute_counts` per minute; `class_counts`, `actor_counts` and `wait_counts` per five
+//! minutes, `class_hours`, `actor_hours` and `wait_hours` per hour. A window is answered exactly,
+//! from whole hours and five minutes in the sums and from the events themselves at its edges. A
+//! series holds the route, so that a view with a route is answered the same way; sums by actor are
+//! kept without routes, so that such a view counts its actors from the events.
 
 mod batch;
 mod counts;
