@@ -652,6 +652,8 @@ async fn pages_of_a_window_before_the_events_say_so_and_still_count() {
     }
     let recent = app.visit("/").await;
     assert!(!recent.text.contains("no longer kept"));
+    let gone = app.visit("/lookup?id=p3").await;
+    assert!(gone.text.contains("are no longer kept"), "{}", gone.text);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

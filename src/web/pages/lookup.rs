@@ -3,7 +3,7 @@
 use super::address::{self, Address, filled};
 use super::attempt::AttemptOut;
 use super::event::EventView;
-use super::model::Shell;
+use super::model::{Shell, Stamp};
 use super::{render, words};
 use crate::domain::stored::Matches;
 #[cfg(test)]
@@ -78,7 +78,12 @@ pub(crate) async fn show(
         None => Matches { events: Vec::new(), is_complete: true },
     };
     let asked = filled(params.id.as_deref()).map(stored).unwrap_or_default();
-    render(&LookupPage::new(&asked, &found))
+    let mut page = LookupPage::new(&asked, &found);
+    if found.events.is_empty() {
+        let events = state.store.kept().await.map_err(|error| Failure::of_store(&error))?.events;
+        page.kept_since = events.is_limited().then_some(Stamp(events.since));
+    }
+    render(&page)
 }
 
 /// The page.
@@ -93,6 +98,8 @@ pub struct LookupPage {
     /// The pages of the operations among what was found, at most three.
     operations: Vec<(String, String)>,
     asked: bool,
+    /// Where nothing was found: since when events are kept, if some were removed.
+    kept_since: Option<Stamp>,
 }
 
 impl LookupPage {
@@ -127,6 +134,7 @@ impl LookupPage {
                 })
                 .collect(),
             asked: !id.is_empty(),
+            kept_since: None,
             model,
         }
     }
