@@ -97,8 +97,8 @@ fn main() {
         let (ids, mut duck) = runtime.block_on(filled(&file, events, python));
         let server = start(folder, &file, events);
         let mut client = Client::connect(server.address);
-        let pair = busiest(&mut client);
-        let asked = questions::all(&pair, &ids, HOUR, DAY);
+        let (busy, quiet) = pairs(&mut client);
+        let asked = questions::all(&busy, &quiet, &ids, HOUR, DAY);
         if lines.is_empty() {
             lines.extend(asked.into_iter().map(|question| Line {
                 question,
@@ -184,16 +184,21 @@ fn start(folder: &Path, file: &Path, events: u64) -> Server {
     server
 }
 
-/// The pair with the most attempts of the day.
-fn busiest(client: &mut Client) -> Scope {
+/// The pairs with the most and the fewest attempts of the day, of those that the overview lists.
+fn pairs(client: &mut Client) -> (Scope, Scope) {
     let path =
         format!("/api/v1/overview?from={}&to={}", DAY.from.to_rfc3339(), DAY.to.to_rfc3339());
     let (_, body) = client.get(&path);
     let overview: serde_json::Value = serde_json::from_str(&body).unwrap();
     let pairs = overview["pairs"].as_array().unwrap();
-    let pair = pairs.iter().max_by_key(|pair| pair["attempts"].as_i64()).unwrap();
-    let name = |field: &str| pair[field].as_str().map(ToOwned::to_owned);
-    Scope { service: name("service"), upstream: name("upstream"), ..Scope::default() }
+    let attempts = |pair: &&serde_json::Value| pair["attempts"].as_i64();
+    let scope = |pair: &serde_json::Value| {
+        let name = |field: &str| pair[field].as_str().map(ToOwned::to_owned);
+        Scope { service: name("service"), upstream: name("upstream"), ..Scope::default() }
+    };
+    let [busy, quiet] =
+        [pairs.iter().max_by_key(attempts), pairs.iter().min_by_key(attempts)].map(Option::unwrap);
+    (scope(busy), scope(quiet))
 }
 
 /// Asks the store for the parts of pages, and compares what it counts with DuckDB.

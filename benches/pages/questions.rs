@@ -240,8 +240,14 @@ fn steps(scope: &Scope, window: Window) -> Vec<String> {
     sql
 }
 
-/// Every question, for the pair that is asked about and the ids that are looked up.
-pub(crate) fn all(pair: &Scope, ids: &Ids, hour: Window, day: Window) -> Vec<Question> {
+/// Every question, for a busy and a quiet pair and the ids that are looked up.
+pub(crate) fn all(
+    pair: &Scope,
+    quiet: &Scope,
+    ids: &Ids,
+    hour: Window,
+    day: Window,
+) -> Vec<Question> {
     let times =
         |window: Window| format!("from={}&to={}", window.from.to_rfc3339(), window.to.to_rfc3339());
     let service = pair.service.clone().unwrap();
@@ -315,6 +321,24 @@ pub(crate) fn all(pair: &Scope, ids: &Ids, hour: Window, day: Window) -> Vec<Que
             vec![list(&condition(pair, window), "status = 503", 101)],
         );
     }
+    let address = |scope: &Scope| {
+        let name = |name: &Option<String>| name.clone().unwrap_or_default();
+        format!("service={}&upstream={}", name(&scope.service), name(&scope.upstream))
+    };
+    let mut page = steps(quiet, day);
+    page.extend(labels(&condition(&everything, day)));
+    add(
+        "triage, a quiet pair, 24 h".to_owned(),
+        Kind::Triage,
+        format!("/triage?{}&{}", address(quiet), times(day)),
+        page,
+    );
+    add(
+        "newest limited of a quiet pair, 24 h".to_owned(),
+        Kind::Page,
+        format!("/events?{}&limited=true&{}", address(quiet), times(day)),
+        vec![list(&condition(quiet, day), "limited", 101)],
+    );
     for (what, id) in [
         ("event", &ids.event),
         ("operation", &ids.operation),

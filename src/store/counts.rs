@@ -103,16 +103,47 @@ impl Tiers {
     }
 }
 
-/// What a view's attempts add up to.
-pub(super) struct Breakdown {
+/// What a view's attempts add up to, by all that series and classes tell.
+pub(super) struct BySeries {
     /// All of them.
     pub(super) totals: Counts,
-    /// By each dimension.
-    pub(super) dimensions: Vec<DimensionCounts>,
-    /// Numbers of the most limited keys.
-    pub(super) keys: Vec<i64>,
     /// How many (service, upstream) only sources further inside reported on.
     pub(super) uncounted_pairs: usize,
+    sums: HashMap<(Dimension, String), [i64; 3]>,
+}
+
+/// The actors of a view with the most limited attempts.
+#[derive(Default)]
+pub(super) struct TopActors {
+    /// Numbers of the most limited keys.
+    pub(super) keys: Vec<i64>,
+    sums: Vec<(usize, String, [i64; 3])>,
+}
+
+impl BySeries {
+    /// The counts by each dimension. Without `actors`, where only the events could tell them, those
+    /// dimensions are left out.
+    pub(super) fn dimensions(self, actors: Option<TopActors>) -> Vec<DimensionCounts> {
+        let Self { totals, mut sums, .. } = self;
+        let Some(actors) = actors else { return ranked(sums) };
+        let mut told = [(0_usize, [0_i64; 3]); ACTOR_DIMENSIONS.len()];
+        for (kind, value, sum) in actors.sums {
+            let (values, total) = &mut told[kind];
+            *values += 1;
+            add_up(total, sum);
+            sums.insert((ACTOR_DIMENSIONS[kind], value), sum);
+        }
+        for (dimension, (values, told)) in ACTOR_DIMENSIONS.iter().zip(told) {
+            // Below the cap every value is there, so that the rest carried none.
+            let value = if values < TOP_VALUES { "" } else { OTHER };
+            let rest =
+                [totals.attempts - told[0], totals.limited - told[1], totals.retries - told[2]];
+            if rest[0] > 0 {
+                add_up(sums.entry((*dimension, value.to_owned())).or_default(), rest);
+            }
+        }
+        ranked(sums)
+    }
 }
 
 /// A group of equal attempts in the sums.
@@ -185,7 +216,9 @@ impl Store {
         let mut reader = self.reader().await?;
         let view = &reader.countable(view).await?;
         let source = self.source_in(&mut reader, view).await?;
-        Ok(self.breakdown(&mut reader, view, source).await?.dimensions)
+        let counts = self.by_series(&mut reader, view, source).await?;
+        let actors = self.top_actors(&mut reader, view, source).await?;
+        Ok(counts.dimensions(actors))
     }
 
     /// Counts of every (service, upstream, environment) with traffic in a window, most limited
@@ -358,13 +391,13 @@ impl Store {
         Ok(buckets)
     }
 
-    /// Totals of a view from one source, its dimensions, and the keys that were limited in it.
-    pub(super) async fn breakdown(
+    /// Totals of a view from one source, and its sums by what series and classes tell.
+    pub(super) async fn by_series(
         &self,
         reader: &mut Reader,
         view: &View,
         source: Vantage,
-    ) -> Result<Breakdown, StoreError> {
+    ) -> Result<BySeries, StoreError> {
         let mut totals = Counts::default();
         let mut outermost: HashMap<i64, Vantage> = HashMap::new();
         let mut by_series: HashMap<i64, [i64; 3]> = HashMap::new();
@@ -408,35 +441,34 @@ impl Store {
                 .or_insert(seen);
         }
         let uncounted_pairs = pairs.values().filter(|least| **least > source).count();
-        let mut keys = Vec::new();
+        Ok(BySeries { totals, uncounted_pairs, sums })
+    }
+
+    /// The actors with the most limited attempts; `None` where only events could tell, and those
+    /// are gone.
+    pub(super) async fn top_actors(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        source: Vantage,
+    ) -> Result<Option<TopActors>, StoreError> {
         let is_kept = reader.kept().await?.events.by(view.time) <= view.window.from;
         if !is_kept && !has_actor_sums(&view.scope, source) {
-            // Only the events could tell.
-            return Ok(Breakdown { totals, dimensions: ranked(sums), keys, uncounted_pairs });
+            return Ok(None);
         }
-        let mut told = [(0_usize, [0_i64; 3]); ACTOR_DIMENSIONS.len()];
-        for row in self.top_actors(reader, view, source).await? {
+        let mut top = TopActors::default();
+        let rows =
+            actors(reader, sql::TOP_ACTORS, sql::ALL_KINDS, view, &view.scope, source).await?;
+        for row in rows {
             let kind = usize::try_from(row.int(0)?).unwrap_or(usize::MAX);
-            let Some(dimension) = ACTOR_DIMENSIONS.get(kind).copied() else { continue };
+            let Some(dimension) = ACTOR_DIMENSIONS.get(kind) else { continue };
+            if *dimension == Dimension::Key && top.keys.len() < SHARED_KEYS {
+                top.keys.push(row.int(5)?);
+            }
             let sum = [row.int(2)?, row.int(3)?, row.int(4)?];
-            let (values, total) = &mut told[kind];
-            *values += 1;
-            add_up(total, sum);
-            if dimension == Dimension::Key && keys.len() < SHARED_KEYS {
-                keys.push(row.int(5)?);
-            }
-            sums.insert((dimension, row.text(1)?.into_owned()), sum);
+            top.sums.push((kind, row.text(1)?.into_owned(), sum));
         }
-        for (dimension, (values, told)) in ACTOR_DIMENSIONS.iter().zip(told) {
-            // Below the cap every value is there, so that the rest carried none.
-            let value = if values < TOP_VALUES { "" } else { OTHER };
-            let rest =
-                [totals.attempts - told[0], totals.limited - told[1], totals.retries - told[2]];
-            if rest[0] > 0 {
-                add_up(sums.entry((*dimension, value.to_owned())).or_default(), rest);
-            }
-        }
-        Ok(Breakdown { totals, dimensions: ranked(sums), keys, uncounted_pairs })
+        Ok(Some(top))
     }
 
     /// The waits that a view's refusals promised; sums of them are kept of client attempts alone.
@@ -508,15 +540,6 @@ impl Store {
         let text = sql::clock(sql::HAS_VANTAGE, view.time);
         let text = sql::scope(&text, &scope, Unscoped::Summed, &mut args);
         Ok(reader.first(text, &args).await?.is_some())
-    }
-
-    async fn top_actors(
-        &self,
-        reader: &mut Reader,
-        view: &View,
-        source: Vantage,
-    ) -> Result<Vec<Row>, StoreError> {
-        actors(reader, sql::TOP_ACTORS, sql::ALL_KINDS, view, &view.scope, source).await
     }
 }
 

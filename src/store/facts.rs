@@ -1,14 +1,15 @@
 //! Everything that the eight steps look at, from one snapshot.
 
-use super::counts::Breakdown;
+use super::counts::{BySeries, TopActors};
 use super::lists::{identity, order};
 use super::reader::{Arg, Reader};
 use super::sql::Unscoped;
 use super::{Store, StoreError, sql};
 use crate::domain::checklist::operations::{MAX_RECORDS, joined_attempts};
-use crate::domain::checklist::{Comparison, Facts};
+use crate::domain::checklist::{Comparison, Facts, KeyService};
 use crate::domain::event::Vantage;
-use crate::domain::stored::{Mark, StoredEvent, TimeBasis, View};
+use crate::domain::stats::waits::WaitCounts;
+use crate::domain::stored::{Bucket, Counts, History, Mark, StoredEvent, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, MINUTE_MS, UnixMillis, Window};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -40,6 +41,19 @@ pub fn bucket_width_ms(window: Window) -> i64 {
     )
 }
 
+/// Facts but those about actors and marked changes; see the fields of [`Facts`].
+struct Seen {
+    counts: BySeries,
+    before: Counts,
+    buckets: Vec<Bucket>,
+    attempts: Vec<StoredEvent>,
+    attempts_complete: bool,
+    promised: Option<WaitCounts>,
+    observations: Vec<StoredEvent>,
+    has_gateway_source: bool,
+    has_origin_source: bool,
+}
+
 impl Store {
     /// Everything that the eight steps look at.
     #[tracing::instrument(name = "db.facts.get", level = "debug", skip_all)]
@@ -60,28 +74,18 @@ impl Store {
         let view = &kept.countable(view);
         let since = kept.events.by(view.time);
         let source = self.source_in(reader, view).await?;
-        let Breakdown { totals, dimensions, keys, uncounted_pairs } =
-            self.breakdown(reader, view, source).await?;
-        let from = UnixMillis(view.window.from.0.saturating_sub(view.window.length().0));
-        let before_view = View { window: Window { from, to: view.window.from }, ..view.clone() };
-        let before = self.totals_in(reader, &kept.countable(&before_view), source).await?;
-        let buckets = self.buckets_in(reader, view, source, bucket_width_ms(view.window)).await?;
-        let (attempts, mut attempts_complete) =
-            sample(reader, view, source, totals.attempts, cap).await?;
-        attempts_complete &= since <= view.window.from;
-        let promised = self.promised(reader, view, source).await?;
-        let has_observations = reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_some();
-        let (mut observations, mut has_gateway_source, mut has_origin_source) =
-            (Vec::new(), false, false);
-        if has_observations {
-            observations = joined(reader, source, &attempts).await?;
-            // What is counted is no observation of itself; only those further inside are.
-            has_gateway_source = source < Vantage::Gateway
-                && self.has_vantage(reader, view, Vantage::Gateway).await?;
-            has_origin_source =
-                source < Vantage::Origin && self.has_vantage(reader, view, Vantage::Origin).await?;
-        }
-        let key_services = self.key_services(reader, view, source, &keys).await?;
+        // What is asked of actors is asked beside the rest: each takes about half of the time.
+        let mut twin = reader.twin(self).await?;
+        let (seen, (actors, key_services)) = match &mut twin {
+            Some(twin) => tokio::try_join!(
+                self.seen(reader, &kept, view, source, cap),
+                self.actors(twin, view, source)
+            )?,
+            None => (
+                self.seen(reader, &kept, view, source, cap).await?,
+                self.actors(reader, view, source).await?,
+            ),
+        };
         let marks = reader.marks(&view.scope).await?;
         let mark = marks.iter().rev().find(|mark| mark.at < view.window.to && mark.at < now);
         let comparison = match mark {
@@ -95,20 +99,75 @@ impl Store {
             view: view.clone(),
             now,
             source,
-            uncounted_pairs,
-            totals,
+            uncounted_pairs: seen.counts.uncounted_pairs,
+            totals: seen.counts.totals,
+            before: seen.before,
+            buckets: seen.buckets,
+            dimensions: seen.counts.dimensions(actors),
+            attempts: seen.attempts,
+            attempts_complete: seen.attempts_complete,
+            promised: seen.promised,
+            observations: seen.observations,
+            has_gateway_source: seen.has_gateway_source,
+            has_origin_source: seen.has_origin_source,
+            key_services,
+            marks,
+            comparison,
+        })
+    }
+
+    /// The actors of a view, and who else uses the keys that are limited most.
+    async fn actors(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        source: Vantage,
+    ) -> Result<(Option<TopActors>, Vec<KeyService>), StoreError> {
+        let actors = self.top_actors(reader, view, source).await?;
+        let keys = actors.as_ref().map_or(&[][..], |actors| &actors.keys);
+        let key_services = self.key_services(reader, view, source, keys).await?;
+        Ok((actors, key_services))
+    }
+
+    /// Facts but those about actors and marked changes.
+    async fn seen(
+        &self,
+        reader: &mut Reader,
+        kept: &History,
+        view: &View,
+        source: Vantage,
+        cap: usize,
+    ) -> Result<Seen, StoreError> {
+        let counts = self.by_series(reader, view, source).await?;
+        let from = UnixMillis(view.window.from.0.saturating_sub(view.window.length().0));
+        let before_view = View { window: Window { from, to: view.window.from }, ..view.clone() };
+        let before = self.totals_in(reader, &kept.countable(&before_view), source).await?;
+        let buckets = self.buckets_in(reader, view, source, bucket_width_ms(view.window)).await?;
+        let (attempts, mut attempts_complete) =
+            sample(reader, view, source, counts.totals.attempts, cap).await?;
+        attempts_complete &= kept.events.by(view.time) <= view.window.from;
+        let promised = self.promised(reader, view, source).await?;
+        let has_observations = reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_some();
+        let (mut observations, mut has_gateway_source, mut has_origin_source) =
+            (Vec::new(), false, false);
+        if has_observations {
+            observations = joined(reader, source, &attempts).await?;
+            // What is counted is no observation of itself; only those further inside are.
+            has_gateway_source = source < Vantage::Gateway
+                && self.has_vantage(reader, view, Vantage::Gateway).await?;
+            has_origin_source =
+                source < Vantage::Origin && self.has_vantage(reader, view, Vantage::Origin).await?;
+        }
+        Ok(Seen {
+            counts,
             before,
             buckets,
-            dimensions,
             attempts,
             attempts_complete,
             promised,
             observations,
             has_gateway_source,
             has_origin_source,
-            key_services,
-            marks,
-            comparison,
         })
     }
 

@@ -121,22 +121,44 @@ impl Reader {
         Self::open_within(store, READ_LIMIT).await
     }
 
+    /// A second snapshot with the same events, for what is asked at the same time. `None` where a
+    /// batch came between, and on PostgreSQL, where a page has the server's other cores anyway.
+    pub(super) async fn twin(&mut self, store: &Store) -> Result<Option<Self>, StoreError> {
+        let Pool::Sqlite(pool) = &*store.pool else { return Ok(None) };
+        let own = self.state().await?;
+        let mut twin = Self::on_sqlite(store, &pool.twins, READ_LIMIT).await?;
+        Ok((twin.state().await? == own).then_some(twin))
+    }
+
+    /// What changes with every batch, and whenever something is removed.
+    async fn state(&mut self) -> Result<(Option<i64>, History), StoreError> {
+        let row = self.first(sql::NEWEST_ROW, &[]).await?;
+        let newest = row.map(|row| row.int_or_none(0)).transpose()?.flatten();
+        Ok((newest, self.kept().await?))
+    }
+
     async fn open_within(store: &Store, limit: Duration) -> Result<Self, StoreError> {
         let snapshot = match &*store.pool {
-            Pool::Sqlite(pool) => {
-                let mut transaction = pool.readers.begin().await?;
-                let end = tokio::time::Instant::now() + limit;
-                transaction
-                    .lock_handle()
-                    .await?
-                    .set_progress_handler(20_000, move || tokio::time::Instant::now() < end);
-                Snapshot::Sqlite(transaction)
-            }
+            Pool::Sqlite(pool) => return Self::on_sqlite(store, &pool.readers, limit).await,
             Pool::Postgres(pool) => Snapshot::Postgres(
                 pool.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
             ),
         };
         Ok(Self { snapshot, names: Arc::clone(&store.names) })
+    }
+
+    async fn on_sqlite(
+        store: &Store,
+        pool: &sqlx::SqlitePool,
+        limit: Duration,
+    ) -> Result<Self, StoreError> {
+        let mut transaction = pool.begin().await?;
+        let end = tokio::time::Instant::now() + limit;
+        transaction
+            .lock_handle()
+            .await?
+            .set_progress_handler(20_000, move || tokio::time::Instant::now() < end);
+        Ok(Self { snapshot: Snapshot::Sqlite(transaction), names: Arc::clone(&store.names) })
     }
 
     /// Since when there are events and sums, in this snapshot.

@@ -237,6 +237,9 @@ pub(super) const LAST_RECEIVED: &str = "\
 SELECT COALESCE((SELECT MAX(received_at) FROM events), \
 (SELECT MAX(received) FROM spans WHERE width = 60) * 60000)";
 
+/// Number of the newest row.
+pub(super) const NEWEST_ROW: &str = "SELECT MAX(id) FROM events";
+
 /// All classes.
 pub(super) const CLASSES: &str = "\
 SELECT id, vantage, status, error, outcome, retry_layer, returned_by, layer, certainty, limited, \

@@ -39,6 +39,8 @@ use writer::Writer;
 const READERS: u32 = 8;
 /// Rows that a reader makes ready before it waits for them to be taken.
 const ROWS_AT_ONCE: usize = 1_024;
+/// How many of them have a second snapshot at once.
+const TWINS: u32 = 4;
 /// How long a connection waits for another process that writes.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 /// How long a question waits for a free reader.
@@ -52,6 +54,9 @@ type Task = Box<dyn FnOnce(&mut Writer) + Send>;
 pub(super) struct SqliteStore {
     file: PathBuf,
     pub(super) readers: sqlx::SqlitePool,
+    /// For second snapshots of questions that have a reader: apart, so that questions never wait
+    /// for each other in a ring.
+    pub(super) twins: sqlx::SqlitePool,
     /// `None` once it is closed. The thread ends when nobody can send any more.
     tasks: Mutex<Option<mpsc::Sender<Task>>>,
     /// Resolves when the writer has closed the file.
@@ -101,12 +106,15 @@ impl SqliteStore {
             .read_only(true)
             .pragma("query_only", "ON")
             .pragma("cache_size", "-16384");
-        let readers = SqlitePoolOptions::new()
-            .max_connections(READERS)
-            .min_connections(0)
-            .acquire_timeout(READER_WAIT)
-            .idle_timeout(Duration::from_mins(1))
-            .connect_lazy_with(reading);
+        let pool = |most: u32| {
+            SqlitePoolOptions::new()
+                .max_connections(most)
+                .min_connections(0)
+                .acquire_timeout(READER_WAIT)
+                .idle_timeout(Duration::from_mins(1))
+                .connect_lazy_with(reading.clone())
+        };
+        let (readers, twins) = (pool(READERS), pool(TWINS));
         let opening = file.clone();
         let (tasks, waiting) = mpsc::channel::<Task>();
         let (opened, is_open) = oneshot::channel();
@@ -131,6 +139,7 @@ impl SqliteStore {
         Ok(Self {
             file,
             readers,
+            twins,
             tasks: Mutex::new(Some(tasks)),
             ended: tokio::sync::Mutex::new(Some(ended)),
         })
@@ -139,6 +148,7 @@ impl SqliteStore {
     /// Closes the readers, then the writer, which puts the log back into the file.
     pub(super) async fn close(&self) {
         self.readers.close().await;
+        self.twins.close().await;
         drop(self.tasks.lock().unwrap_or_else(PoisonError::into_inner).take());
         if let Some(ended) = self.ended.lock().await.take() {
             drop(ended.await);
