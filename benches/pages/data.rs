@@ -75,11 +75,15 @@ pub(crate) async fn fill(
         let received_at =
             new.iter().map(|one| one.event.answered_at()).max().unwrap_or(UnixMillis(0));
         if duck.is_some() {
-            new.iter().for_each(|one| write_row(&mut csv, one, received_at));
+            for one in &new {
+                write_row(&mut csv, one, received_at);
+            }
             rows += new.len();
         }
         if from > events / 2 {
-            new.iter().for_each(|one| ids.take(one));
+            for one in &new {
+                ids.take(one);
+            }
         }
         let drafts = new.into_iter().map(Draft::new).collect();
         store.insert_drafts(Arc::new(drafts), received_at).await.unwrap();

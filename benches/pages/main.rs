@@ -41,6 +41,7 @@ use retrylens::domain::stored::{RowFilter, Scope, View};
 use retrylens::domain::time::{DAY_MS, HOUR_MS, UnixMillis, Window};
 use retrylens::store::{Store, bucket_width_ms};
 use server::Server;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use tokio::time::Instant;
 
@@ -257,7 +258,7 @@ async fn ask_part(store: &Store, part: Part, view: &View) {
 fn print(lines: &[Line], sizes: &[u64]) {
     let mut head = format!("\n{:<44}", "median ms (p90 at the largest)");
     for size in sizes {
-        head.push_str(&format!(" {:>10}", size_word(*size)));
+        write!(head, " {:>10}", size_word(*size)).unwrap();
     }
     say(&format!("{head} {:>8} {:>7} {:>9} {:>6}", "p90", "growth", "DuckDB", "ratio"));
     let mut missed = 0;
@@ -279,7 +280,7 @@ fn print(lines: &[Line], sizes: &[u64]) {
         missed += usize::from(!failed.is_empty());
         let mut text = format!("{:<44}", line.question.name);
         for times in &line.ours {
-            text.push_str(&format!(" {:>10.2}", times.median));
+            write!(text, " {:>10.2}", times.median).unwrap();
         }
         let duck = line.duck.map_or_else(|| "-".to_owned(), |duck| format!("{:.1}", duck.median));
         let ratio = ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}"));

@@ -430,7 +430,9 @@ impl Store {
             add((Dimension::Route, route.clone()), sum);
         }
         for (class, sum) in by_class.into_values() {
-            values_of(class).into_iter().for_each(|value| add(value, sum));
+            for value in values_of(class) {
+                add(value, sum);
+            }
         }
         let mut pairs: HashMap<(&str, &str), Vantage> = HashMap::new();
         for (series_id, seen) in outermost {

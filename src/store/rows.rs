@@ -351,13 +351,10 @@ pub(super) fn stored_event(row: &Row, named: &Named) -> Result<StoredEvent, Stor
     let number = |at: usize, column| {
         u32::try_from(row.int(at)?).map_err(|error| corrupt("events", column, &error))
     };
-    let [service, host, environment, route] = match detail.own_names {
-        Some(names) => names,
-        None => {
-            let SeriesKey { service, upstream, environment, route } = series;
-            [service, upstream, environment, route].map(String::clone)
-        }
-    };
+    let [service, host, environment, route] = detail.own_names.unwrap_or_else(|| {
+        let SeriesKey { service, upstream, environment, route } = series;
+        [service, upstream, environment, route].map(String::clone)
+    });
     let event = Event {
         event_id: row.id(0)?.unwrap_or_default(),
         operation_id: row.id(12)?,
