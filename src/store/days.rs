@@ -369,7 +369,7 @@ mod tests {
         let days = [0, -3, 1, -DAYS_BACK, -DAYS_BACK - 1, DAYS_AHEAD + 1, -20_000, 3_000_000];
         let drafts: Vec<Draft> = days.iter().map(|day| draft("a", at(*day))).collect();
         for expected in [Inserted::IdConflict, Inserted::Duplicate] {
-            let results = store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
+            let results = store.insert_drafts(Arc::new(drafts.clone()), NOW).await.unwrap();
             assert!(results.iter().skip(1).all(|result| *result == expected), "{results:?}");
         }
         assert_eq!(days_of(&mut place).await, [-DAYS_BACK, -3, 0, 1, 2]);
@@ -428,9 +428,9 @@ mod tests {
         let store = place.store().await;
         let drafts: Vec<Draft> =
             (-DAYS_BACK..=0).map(|day| draft(&format!("d{day}"), at(day))).collect();
-        store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
+        store.insert_drafts(Arc::new(drafts.clone()), NOW).await.unwrap();
         assert_eq!(days_of(&mut place).await, [-3, -2, -1, 0, 1, 2]);
-        let results = store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
+        let results = store.insert_drafts(Arc::new(drafts.clone()), NOW).await.unwrap();
         assert!(results.iter().all(|result| *result == Inserted::Duplicate));
         assert_eq!(days_of(&mut place).await, [-7, -6, -5, -4, -3, -2, -1, 0, 1, 2]);
         assert_eq!(place.count("events_other").await, DAYS_BACK + 1 - 8);
@@ -506,7 +506,7 @@ mod tests {
             for n in 0..60 {
                 let drafts: Vec<Draft> =
                     (-19..=0).map(|day| draft(&format!("w{n}"), at(day))).collect();
-                writer.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
+                writer.insert_drafts(Arc::new(drafts.clone()), NOW).await.unwrap();
             }
         };
         let make = async {
@@ -526,7 +526,7 @@ mod tests {
         let store = place.store().await;
         let days = [-4, -3, 0, -900, 900];
         let drafts: Vec<Draft> = days.iter().map(|day| draft("a", at(*day))).collect();
-        store.insert_drafts(Arc::new(drafts.to_vec()), NOW).await.unwrap();
+        store.insert_drafts(Arc::new(drafts.clone()), NOW).await.unwrap();
         let today = day_of(NOW.0);
         let sizes = postgres(&store).days().await.unwrap();
         assert!(sizes.iter().all(|table| table.bytes > 0), "{sizes:?}");

@@ -77,7 +77,7 @@ pub struct Store {
 #[derive(Debug)]
 enum Pool {
     Sqlite(SqliteStore),
-    Postgres(PostgresStore),
+    Postgres(Box<PostgresStore>),
 }
 
 impl Store {
@@ -87,7 +87,9 @@ impl Store {
         let scheme = database_url.split(':').next().unwrap_or_default();
         let pool = match scheme {
             "sqlite" => Pool::Sqlite(SqliteStore::open(database_url).await?),
-            "postgres" | "postgresql" => Pool::Postgres(PostgresStore::open(database_url).await?),
+            "postgres" | "postgresql" => {
+                Pool::Postgres(Box::new(PostgresStore::open(database_url).await?))
+            }
             _ => {
                 return Err(StoreError::Address(
                     "it begins neither with sqlite: nor with postgres:".to_owned(),

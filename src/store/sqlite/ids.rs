@@ -26,9 +26,9 @@ const BASE32: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 /// The value of each digit of [`BASE32`]; 0xff for any other byte.
 const BASE32_VALUES: [u8; 256] = {
     let mut values = [0xff; 256];
-    let mut value = 0;
-    while value < BASE32.len() {
-        values[BASE32[value] as usize] = value as u8;
+    let mut value = 0_u8;
+    while (value as usize) < BASE32.len() {
+        values[BASE32[value as usize] as usize] = value;
         value += 1;
     }
     values

@@ -118,7 +118,7 @@ impl SqliteStore {
         let opening = file.clone();
         let (tasks, waiting) = mpsc::channel::<Task>();
         let (opened, is_open) = oneshot::channel();
-        let (end, ended) = oneshot::channel();
+        let (end, ended) = oneshot::channel::<()>();
         std::thread::Builder::new()
             .name("sqlite-writer".to_owned())
             .spawn(move || {
@@ -131,8 +131,8 @@ impl SqliteStore {
                         }
                     }
                 }
-                // Nobody may be waiting for it.
-                let _: Result<(), ()> = end.send(());
+                // Its end tells whoever waits.
+                drop(end);
             })
             .map_err(sqlx::Error::Io)?;
         is_open.await.map_err(|_| closed())??;

@@ -26,7 +26,7 @@ pub(super) struct Writer {
     pub(super) kept: History,
     /// How far the removal of what is old has come.
     pub(super) expiry: Expiry,
-    /// Changes when another process wrote to the file (sqlite.org/pragma.html#pragma_data_version).
+    /// Changes when another process wrote to the file (`data_version` on sqlite.org/pragma.html).
     pub(super) version: i64,
     events: String,
 }
