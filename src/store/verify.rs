@@ -59,7 +59,8 @@ pub struct Mended {
 }
 
 impl Store {
-    /// Checks everything. Reads all that is stored, which takes some seconds for a million events.
+    /// Checks everything. Reads all that is stored, which takes about half a minute for a million
+    /// events.
     pub async fn verify(&self) -> Result<Verified, StoreError> {
         let (damage, ids) = match &*self.pool {
             Pool::Sqlite(store) => store.verify().await?,
