@@ -7,7 +7,7 @@
 use super::StoreError;
 use super::days::{self, Dropped};
 use super::kept::{self, Keep, Tidied, What};
-use super::postgres::PostgresStore;
+use super::postgres::{ATTEMPTS, PostgresStore, is_broken_off};
 use crate::domain::stored::History;
 use crate::domain::time::{DAY_MS, HOUR_MS, UnixMillis};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
@@ -39,8 +39,19 @@ pub(super) async fn hold(connection: &mut PgConnection) -> Result<UnixMillis, St
 }
 
 impl PostgresStore {
-    /// Removes what is older than is kept. Done in one go: others can write meanwhile.
+    /// Removes what is older than is kept. Done in one go: others can write meanwhile. Tried again
+    /// where the database broke it off to let one of them go on.
     pub(super) async fn tidy(&self, keep: Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
+        for _ in 1..ATTEMPTS {
+            match self.tidy_once(keep, now).await {
+                Err(StoreError::Database(cause)) if is_broken_off(&*cause) => {}
+                done => return done,
+            }
+        }
+        self.tidy_once(keep, now).await
+    }
+
+    async fn tidy_once(&self, keep: Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
         let mut connection = self.writers.acquire().await?;
         let kept = advance_by_age(&mut connection, &keep, now).await?;
         let is_partial = self.remove_events(&mut connection, &kept).await?;

@@ -41,7 +41,7 @@ const WRITE_LIMIT: Duration = Duration::from_secs(20);
 /// of one would hold up all others.
 const SILENCE_LIMIT: Duration = Duration::from_secs(10);
 /// How often a batch is tried again that the database broke off to free another one.
-const ATTEMPTS: usize = 4;
+pub(super) const ATTEMPTS: usize = 4;
 
 /// Pools of connections, and the known numbers.
 #[derive(Debug)]
@@ -551,7 +551,7 @@ fn stored_in(tables: &[String]) -> String {
 /// Whether the database broke a transaction off that may succeed when tried again: 40001
 /// serialization failure, 40P01 deadlock, 23514 a row that no longer belongs to `events_other`
 /// because its day got a partition in the meantime, 42P01 a day that was dropped.
-fn is_broken_off(cause: &(dyn std::error::Error + 'static)) -> bool {
+pub(super) fn is_broken_off(cause: &(dyn std::error::Error + 'static)) -> bool {
     cause
         .downcast_ref::<sqlx::Error>()
         .and_then(sqlx::Error::as_database_error)
