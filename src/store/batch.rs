@@ -221,6 +221,23 @@ pub(super) struct Sums {
     pub(super) senders: BTreeMap<String, SenderCounts>,
 }
 
+impl Sums {
+    /// The tables of sums in the order in which they are written, each with its rows end to end.
+    pub(super) fn tables(&self) -> [(sql::Sums, &[i64]); sql::TABLES_OF_SUMS.len()] {
+        let rows = [
+            self.spans.as_flattened(),
+            self.minutes.as_flattened(),
+            self.classes.as_flattened(),
+            self.class_hours.as_flattened(),
+            self.actors.as_flattened(),
+            self.actor_hours.as_flattened(),
+            self.waits.as_flattened(),
+            self.wait_hours.as_flattened(),
+        ];
+        std::array::from_fn(|at| (sql::TABLES_OF_SUMS[at], rows[at]))
+    }
+}
+
 /// Adds up the new events of a batch that was received at `received_at`.
 pub(super) fn add_up<'a>(
     new: impl Iterator<Item = (&'a Draft, Ids, Inserted)>,
@@ -236,7 +253,6 @@ pub(super) fn add_up<'a>(
         let class = &draft.class;
         let (rank, id) = (draft.rank(), ids.class);
         let of_slot = at.0 - slot * MINUTE_MS;
-        sums.spans.push([SLOT, slot, received_slot]);
         for series in [ALL, ids.series.id] {
             sums.classes.push([slot, received_slot, series, id, rank, n, of_slot]);
         }
@@ -278,11 +294,12 @@ pub(super) fn add_up<'a>(
     merge(&mut sums.class_hours, sql::CLASS_HOURS);
     merge(&mut sums.actor_hours, sql::ACTOR_HOURS);
     merge(&mut sums.wait_hours, sql::WAIT_HOURS);
-    let spans = sums
-        .spans
-        .iter()
-        .map(|[_, slot, received]| [HOUR, floor(*slot, HOUR), floor(*received, HOUR)]);
-    let spans: BTreeSet<[i64; 3]> = spans.chain(sums.spans.iter().copied()).collect();
+    // Every event is in a sum by class, so that these tell the stretches.
+    let spans = [(SLOT, &sums.classes), (HOUR, &sums.class_hours)];
+    let spans: BTreeSet<[i64; 3]> = spans
+        .into_iter()
+        .flat_map(|(width, rows)| rows.iter().map(move |row| [width, row[0], row[1]]))
+        .collect();
     sums.spans = spans.into_iter().collect();
     sums.senders = senders.into_iter().map(|(name, counts)| (name.to_owned(), counts)).collect();
     sums

@@ -61,14 +61,8 @@ pub(super) struct PostgresStore {
 #[derive(Debug)]
 struct Statements {
     events: Arc<str>,
-    spans: Arc<str>,
-    minutes: Arc<str>,
-    classes: Arc<str>,
-    class_hours: Arc<str>,
-    actors: Arc<str>,
-    actor_hours: Arc<str>,
-    waits: Arc<str>,
-    wait_hours: Arc<str>,
+    /// In the order of [`sql::TABLES_OF_SUMS`].
+    sums: [Arc<str>; sql::TABLES_OF_SUMS.len()],
 }
 
 impl Statements {
@@ -102,14 +96,7 @@ impl Statements {
                 sql::EVENT_INSERT.join(", "),
                 arrays.join(", ")
             )),
-            spans: sums(sql::SPANS),
-            minutes: sums(sql::MINUTES),
-            classes: sums(sql::CLASS_SUMS),
-            class_hours: sums(sql::CLASS_HOURS),
-            actors: sums(sql::ACTOR_SUMS),
-            actor_hours: sums(sql::ACTOR_HOURS),
-            waits: sums(sql::WAIT_SUMS),
-            wait_hours: sums(sql::WAIT_HOURS),
+            sums: sql::TABLES_OF_SUMS.map(sums),
         }
     }
 }
@@ -330,14 +317,9 @@ impl PostgresStore {
         }
         let sums =
             batch::add_up(new.iter().map(|at| (&drafts[*at], ids[*at], results[*at])), received_at);
-        add_rows(&mut transaction, &self.statements.spans, &sums.spans).await?;
-        add_rows(&mut transaction, &self.statements.minutes, &sums.minutes).await?;
-        add_rows(&mut transaction, &self.statements.classes, &sums.classes).await?;
-        add_rows(&mut transaction, &self.statements.class_hours, &sums.class_hours).await?;
-        add_rows(&mut transaction, &self.statements.actors, &sums.actors).await?;
-        add_rows(&mut transaction, &self.statements.actor_hours, &sums.actor_hours).await?;
-        add_rows(&mut transaction, &self.statements.waits, &sums.waits).await?;
-        add_rows(&mut transaction, &self.statements.wait_hours, &sums.wait_hours).await?;
+        for (text, (table, numbers)) in self.statements.sums.iter().zip(sums.tables()) {
+            add_rows(&mut transaction, text, table.columns.len(), numbers).await?;
+        }
         add_senders(&mut transaction, &sums.senders).await?;
         transaction.commit().await?;
         Ok(results)
@@ -590,17 +572,20 @@ async fn name_classes(
     Ok(())
 }
 
-async fn add_rows<const N: usize>(
+/// Adds rows of so many columns, whose numbers lie end to end, to a table of sums.
+async fn add_rows(
     connection: &mut PgConnection,
     text: &Arc<str>,
-    rows: &[[i64; N]],
+    columns: usize,
+    numbers: &[i64],
 ) -> Result<(), StoreError> {
-    if rows.is_empty() {
+    if numbers.is_empty() {
         return Ok(());
     }
     let mut values = PgArguments::default();
-    for column in 0..N {
-        add(&mut values, rows.iter().map(|row| row[column]).collect::<Vec<i64>>())?;
+    for column in 0..columns {
+        let of_rows = numbers.iter().skip(column).step_by(columns).copied();
+        add(&mut values, of_rows.collect::<Vec<i64>>())?;
     }
     sqlx::query_with(AssertSqlSafe(Arc::clone(text)), values).execute(connection).await?;
     Ok(())

@@ -352,6 +352,10 @@ pub(super) const WAIT_SUMS: Sums = Sums {
 /// The same per hour.
 pub(super) const WAIT_HOURS: Sums = Sums { table: "wait_hours", ..WAIT_SUMS };
 
+/// All tables of sums, in the order in which a batch is added to them.
+pub(super) const TABLES_OF_SUMS: [Sums; 8] =
+    [SPANS, MINUTES, CLASS_SUMS, CLASS_HOURS, ACTOR_SUMS, ACTOR_HOURS, WAIT_SUMS, WAIT_HOURS];
+
 impl Sums {
     /// `INSERT INTO t (columns) `, the head of the statement.
     pub(super) fn head(&self) -> String {

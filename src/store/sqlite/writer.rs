@@ -108,14 +108,9 @@ impl Writer {
         add_events(&transaction, &self.events, &self.slices, rows, received_at)?;
         let mut slices = self.slices.clone();
         slices.grow(&transaction, new.iter().map(|(draft, _)| draft.occurred_at).collect())?;
-        add_rows(&transaction, sql::SPANS, &sums.spans)?;
-        add_rows(&transaction, sql::MINUTES, &sums.minutes)?;
-        add_rows(&transaction, sql::CLASS_SUMS, &sums.classes)?;
-        add_rows(&transaction, sql::CLASS_HOURS, &sums.class_hours)?;
-        add_rows(&transaction, sql::ACTOR_SUMS, &sums.actors)?;
-        add_rows(&transaction, sql::ACTOR_HOURS, &sums.actor_hours)?;
-        add_rows(&transaction, sql::WAIT_SUMS, &sums.waits)?;
-        add_rows(&transaction, sql::WAIT_HOURS, &sums.wait_hours)?;
+        for (table, numbers) in sums.tables() {
+            add_rows(&transaction, table, numbers)?;
+        }
         for (service, counts) in &sums.senders {
             add_sender(&transaction, service, counts)?;
         }
@@ -218,6 +213,9 @@ fn stored_identities<'a>(
 
 /// Gives every missing series, class and word its number, adding those that are new.
 fn name_all(transaction: &Transaction<'_>, missing: &mut Missing) -> Result<(), StoreError> {
+    if missing.is_empty() {
+        return Ok(());
+    }
     let number = |find: &str, add: &str, names: &[Value], day: Option<i64>| {
         let known = transaction
             .prepare_cached(find)?
@@ -344,14 +342,16 @@ fn add_events<'a>(
     slices::add(transaction, entries.into_iter())
 }
 
-fn add_rows<const N: usize>(
+/// Adds rows, whose numbers lie end to end, to a table of sums.
+fn add_rows(
     transaction: &Transaction<'_>,
-    sums: sql::Sums,
-    rows: &[[i64; N]],
+    table: sql::Sums,
+    numbers: &[i64],
 ) -> Result<(), StoreError> {
-    let text = format!("{}VALUES ({}){}", sums.head(), marks(N), sums.tail());
+    let columns = table.columns.len();
+    let text = format!("{}VALUES ({}){}", table.head(), marks(columns), table.tail());
     let mut add = transaction.prepare_cached(&text)?;
-    for row in rows {
+    for row in numbers.chunks_exact(columns) {
         for (at, number) in row.iter().enumerate() {
             add.raw_bind_parameter(at + 1, number)?;
         }
