@@ -45,7 +45,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use tokio::time::Instant;
 
-/// The windows asked about: the busiest hour and 24 hours. They line up with no whole minute.
+/// The windows asked about: the busiest hour and 24 hours. They line up with no whole minute; what
+/// is answered are whole five minutes ([`Window::widened`]), and DuckDB is asked for the same.
 const HOUR: Window = stretch(14 * HOUR_MS + 7 * 60_000 + 23_417, HOUR_MS);
 const DAY: Window = stretch(2 * 60_000 + 11_613, DAY_MS);
 
@@ -142,8 +143,10 @@ async fn filled(file: &Path, events: u64, python: Option<&str>) -> (Ids, Option<
     }
     let begun = Instant::now();
     let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
+    let is_filled = base.exists();
     let mut duck = python.map(|python| Duck::open(python, &base));
-    let ids = data::fill(&store, duck.as_mut(), events, file.parent().unwrap()).await;
+    let filling = duck.as_mut().filter(|_| !is_filled);
+    let ids = data::fill(&store, filling, events, file.parent().unwrap()).await;
     store.close().await.unwrap();
     std::fs::write(&known, serde_json::to_vec(&ids).unwrap()).unwrap();
     let bytes = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());

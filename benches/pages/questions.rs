@@ -258,8 +258,9 @@ pub(crate) fn all(
     let mut add = |name: String, kind, path: String, sql| {
         all.push(Question { name, kind, path, sql });
     };
-    for (span, window) in [("1 h", hour), ("24 h", day)] {
-        let times = times(window);
+    for (span, asked) in [("1 h", hour), ("24 h", day)] {
+        let times = times(asked);
+        let window = asked.widened();
         let anything = condition(&everything, window);
         add(format!("overview, {span}"), Kind::Page, format!("/?{times}"), overview(window));
         add(
@@ -325,8 +326,8 @@ pub(crate) fn all(
         let name = |name: &Option<String>| name.clone().unwrap_or_default();
         format!("service={}&upstream={}", name(&scope.service), name(&scope.upstream))
     };
-    let mut page = steps(quiet, day);
-    page.extend(labels(&condition(&everything, day)));
+    let mut page = steps(quiet, day.widened());
+    page.extend(labels(&condition(&everything, day.widened())));
     add(
         "triage, a quiet pair, 24 h".to_owned(),
         Kind::Triage,
@@ -337,7 +338,7 @@ pub(crate) fn all(
         "newest limited of a quiet pair, 24 h".to_owned(),
         Kind::Page,
         format!("/events?{}&limited=true&{}", address(quiet), times(day)),
-        vec![list(&condition(quiet, day), "limited", 101)],
+        vec![list(&condition(quiet, day.widened()), "limited", 101)],
     );
     for (what, id) in [
         ("event", &ids.event),
@@ -369,7 +370,8 @@ pub(crate) fn all(
         "/send".to_owned(),
         vec!["SELECT service, count(*) FROM events GROUP BY service".to_owned()],
     );
-    for (span, window) in [("1 h", hour), ("24 h", day)] {
+    for (span, asked) in [("1 h", hour), ("24 h", day)] {
+        let window = asked.widened();
         for (what, scope) in [("everything", &everything), ("one pair", pair)] {
             let rows = condition(scope, window);
             let view = View { scope: scope.clone(), window, time: TimeBasis::Event };

@@ -77,6 +77,7 @@ CREATE TABLE events (
 CREATE TABLE events_other PARTITION OF events DEFAULT;
 
 CREATE INDEX events_by_time ON events (occurred_at);
+CREATE INDEX events_by_series ON events (series_id, occurred_at);
 CREATE INDEX events_by_receipt ON events (received_at);
 CREATE INDEX events_by_operation ON events (operation_id) WHERE operation_id IS NOT NULL;
 CREATE INDEX events_by_request ON events (request_id) WHERE request_id IS NOT NULL;
@@ -98,13 +99,16 @@ CREATE INDEX spans_by_receipt ON spans (width, received, start);
 -- Tables of sums fill half of a page at first: a row that is added to again and again finds room in
 -- its own page, so that no index has to be changed (0.6 of the cost of an addition).
 
--- Sums of client attempts per minute and series; series 0 stands for all. Both clocks are in the
--- key: an attempt is in exactly one row, read by the minute it was sent in or by the minute it was
--- received in.
+-- What an insert writes: sums of its stretch, in its transaction. Both clocks are in each key: an
+-- attempt is in exactly one row, read by when it was sent or by when it was received.
+--
+-- Per minute, series (0 stands for all) and who saw it (0 the client, 1 a gateway, 2 the origin);
+-- `last_ms` is when the newest was sent, in milliseconds after the start of the stretch.
 CREATE TABLE minute_counts (
-    hour BIGINT NOT NULL,
-    received_hour BIGINT NOT NULL,
+    slot BIGINT NOT NULL,
+    received_slot BIGINT NOT NULL,
     series_id BIGINT NOT NULL,
+    vantage BIGINT NOT NULL,
     minute BIGINT NOT NULL,
     received_minute BIGINT NOT NULL,
     attempts BIGINT NOT NULL,
@@ -120,49 +124,24 @@ CREATE TABLE minute_counts (
     retried_operations BIGINT NOT NULL,
     retry_successes BIGINT NOT NULL,
     gave_up BIGINT NOT NULL,
-    PRIMARY KEY (hour, received_hour, series_id, minute, received_minute)
+    last_ms BIGINT NOT NULL,
+    PRIMARY KEY (slot, received_slot, series_id, vantage, minute, received_minute)
 ) WITH (fillfactor = 50);
 
--- Sums per five minutes, series (0 stands for all), class and rank (1, 2, or 3 for every later
--- attempt), and when the newest of them was sent: milliseconds after the start.
+-- Per five minutes, series (0 stands for all) and class.
 CREATE TABLE class_counts (
     start BIGINT NOT NULL,
     received BIGINT NOT NULL,
     series_id BIGINT NOT NULL,
     class_id BIGINT NOT NULL,
-    rank BIGINT NOT NULL,
-    n BIGINT NOT NULL,
-    last_ms BIGINT NOT NULL,
-    PRIMARY KEY (start, received, series_id, class_id, rank)
-) WITH (fillfactor = 50);
-
--- The same per hour.
-CREATE TABLE class_hours (
-    start BIGINT NOT NULL,
-    received BIGINT NOT NULL,
-    series_id BIGINT NOT NULL,
-    class_id BIGINT NOT NULL,
-    rank BIGINT NOT NULL,
-    n BIGINT NOT NULL,
-    last_ms BIGINT NOT NULL,
-    PRIMARY KEY (start, received, series_id, class_id, rank)
-) WITH (fillfactor = 50);
-
--- Sums per five minutes, pair (the series without a route) and key, address, account or instance;
--- client attempts only.
-CREATE TABLE actor_counts (
-    start BIGINT NOT NULL,
-    received BIGINT NOT NULL,
-    series_id BIGINT NOT NULL,
-    word_id BIGINT NOT NULL,
     attempts BIGINT NOT NULL,
-    limited BIGINT NOT NULL,
     retries BIGINT NOT NULL,
-    PRIMARY KEY (start, received, series_id, word_id)
+    PRIMARY KEY (start, received, series_id, class_id)
 ) WITH (fillfactor = 50);
 
--- The same per hour.
-CREATE TABLE actor_hours (
+-- Per five minutes, pair (the series without a route) and key, address, account or instance; client
+-- attempts only. Series 0 stands for all pairs, once the five minutes are gathered.
+CREATE TABLE actor_counts (
     start BIGINT NOT NULL,
     received BIGINT NOT NULL,
     series_id BIGINT NOT NULL,
@@ -184,7 +163,73 @@ CREATE TABLE wait_counts (
     PRIMARY KEY (start, received, series_id, bucket)
 ) WITH (fillfactor = 50);
 
--- The same per hour.
+-- What is gathered from these when five minutes of receipt have ended (src/store/gather.rs): the
+-- counts of `minute_counts` per five minutes, and everything per hour.
+CREATE TABLE slot_counts (
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
+    series_id BIGINT NOT NULL,
+    vantage BIGINT NOT NULL,
+    attempts BIGINT NOT NULL,
+    answered BIGINT NOT NULL,
+    requests BIGINT NOT NULL,
+    retries BIGINT NOT NULL,
+    status_429 BIGINT NOT NULL,
+    limited BIGINT NOT NULL,
+    limited_retries BIGINT NOT NULL,
+    succeeded BIGINT NOT NULL,
+    server_errors BIGINT NOT NULL,
+    errors BIGINT NOT NULL,
+    retried_operations BIGINT NOT NULL,
+    retry_successes BIGINT NOT NULL,
+    gave_up BIGINT NOT NULL,
+    last_ms BIGINT NOT NULL,
+    PRIMARY KEY (start, received, series_id, vantage)
+) WITH (fillfactor = 50);
+
+CREATE TABLE hour_counts (
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
+    series_id BIGINT NOT NULL,
+    vantage BIGINT NOT NULL,
+    attempts BIGINT NOT NULL,
+    answered BIGINT NOT NULL,
+    requests BIGINT NOT NULL,
+    retries BIGINT NOT NULL,
+    status_429 BIGINT NOT NULL,
+    limited BIGINT NOT NULL,
+    limited_retries BIGINT NOT NULL,
+    succeeded BIGINT NOT NULL,
+    server_errors BIGINT NOT NULL,
+    errors BIGINT NOT NULL,
+    retried_operations BIGINT NOT NULL,
+    retry_successes BIGINT NOT NULL,
+    gave_up BIGINT NOT NULL,
+    last_ms BIGINT NOT NULL,
+    PRIMARY KEY (start, received, series_id, vantage)
+) WITH (fillfactor = 50);
+
+CREATE TABLE class_hours (
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
+    series_id BIGINT NOT NULL,
+    class_id BIGINT NOT NULL,
+    attempts BIGINT NOT NULL,
+    retries BIGINT NOT NULL,
+    PRIMARY KEY (start, received, series_id, class_id)
+) WITH (fillfactor = 50);
+
+CREATE TABLE actor_hours (
+    start BIGINT NOT NULL,
+    received BIGINT NOT NULL,
+    series_id BIGINT NOT NULL,
+    word_id BIGINT NOT NULL,
+    attempts BIGINT NOT NULL,
+    limited BIGINT NOT NULL,
+    retries BIGINT NOT NULL,
+    PRIMARY KEY (start, received, series_id, word_id)
+) WITH (fillfactor = 50);
+
 CREATE TABLE wait_hours (
     start BIGINT NOT NULL,
     received BIGINT NOT NULL,

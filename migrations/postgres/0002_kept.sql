@@ -1,6 +1,7 @@
 -- Since when there is anything: what is older was removed, by its age or for the disk budget.
 --
--- `events`: rows, and the sums finer than an hour; `sums`: those of hours. Moments before `since`
+-- `events`: rows, and the sums finer than an hour; `sums`: those of hours; `gathered`: up to its
+-- `since`, by receipt, sums are gathered into coarser ones, and nothing is removed. Moments before `since`
 -- (by the time of events, a whole hour) have none, and all that was received from `received_since`
 -- on is there. `budget_since` is the last `since` that the disk budget set. How many rows went, and
 -- how many of them for the budget.
@@ -15,6 +16,7 @@ CREATE TABLE kept (
 
 INSERT INTO kept (what, since, received_since, budget_since, removed, removed_for_budget)
 VALUES ('events', -9223372036854775808, -9223372036854775808, -9223372036854775808, 0, 0),
+       ('gathered', -9223372036854775808, -9223372036854775808, -9223372036854775808, 0, 0),
        ('sums', -9223372036854775808, -9223372036854775808, -9223372036854775808, 0, 0);
 
 -- The last day (since 1970) on which a name was used, by either clock; a name last used before all

@@ -86,6 +86,8 @@ CREATE TABLE events (
 CREATE INDEX events_by_time
     ON events (occurred_at, series_id, class_id, attempt, count, duration_ms,
                key_id, address_id, account_id, instance_id);
+-- The newest attempts of a pair, whatever others do.
+CREATE INDEX events_by_series ON events (series_id, occurred_at, class_id, attempt);
 -- The order of receipt is the order of the rows, so that what else counts need is near.
 CREATE INDEX events_by_receipt ON events (received_at);
 
@@ -109,13 +111,16 @@ CREATE TABLE spans (
 
 CREATE INDEX spans_by_receipt ON spans (width, received, start);
 
--- Sums of client attempts per minute and series; series 0 stands for all. Both clocks are in the
--- key: an attempt is in exactly one row, read by the minute it was sent in or by the minute it was
--- received in.
+-- What an insert writes: sums of its stretch, in its transaction. Both clocks are in each key: an
+-- attempt is in exactly one row, read by when it was sent or by when it was received.
+--
+-- Per minute, series (0 stands for all) and who saw it (0 the client, 1 a gateway, 2 the origin);
+-- `last_ms` is when the newest was sent, in milliseconds after the start of the stretch.
 CREATE TABLE minute_counts (
-    hour INTEGER NOT NULL,
-    received_hour INTEGER NOT NULL,
+    slot INTEGER NOT NULL,
+    received_slot INTEGER NOT NULL,
     series_id INTEGER NOT NULL,
+    vantage INTEGER NOT NULL,
     minute INTEGER NOT NULL,
     received_minute INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
@@ -131,49 +136,24 @@ CREATE TABLE minute_counts (
     retried_operations INTEGER NOT NULL,
     retry_successes INTEGER NOT NULL,
     gave_up INTEGER NOT NULL,
-    PRIMARY KEY (hour, received_hour, series_id, minute, received_minute)
+    last_ms INTEGER NOT NULL,
+    PRIMARY KEY (slot, received_slot, series_id, vantage, minute, received_minute)
 ) STRICT, WITHOUT ROWID;
 
--- Sums per five minutes, series (0 stands for all), class and rank (1, 2, or 3 for every later
--- attempt), and when the newest of them was sent: milliseconds after the start.
+-- Per five minutes, series (0 stands for all) and class.
 CREATE TABLE class_counts (
     start INTEGER NOT NULL,
     received INTEGER NOT NULL,
     series_id INTEGER NOT NULL,
     class_id INTEGER NOT NULL,
-    rank INTEGER NOT NULL,
-    n INTEGER NOT NULL,
-    last_ms INTEGER NOT NULL,
-    PRIMARY KEY (start, received, series_id, class_id, rank)
-) STRICT, WITHOUT ROWID;
-
--- The same per hour.
-CREATE TABLE class_hours (
-    start INTEGER NOT NULL,
-    received INTEGER NOT NULL,
-    series_id INTEGER NOT NULL,
-    class_id INTEGER NOT NULL,
-    rank INTEGER NOT NULL,
-    n INTEGER NOT NULL,
-    last_ms INTEGER NOT NULL,
-    PRIMARY KEY (start, received, series_id, class_id, rank)
-) STRICT, WITHOUT ROWID;
-
--- Sums per five minutes, pair (the series without a route) and key, address, account or instance;
--- client attempts only.
-CREATE TABLE actor_counts (
-    start INTEGER NOT NULL,
-    received INTEGER NOT NULL,
-    series_id INTEGER NOT NULL,
-    word_id INTEGER NOT NULL,
     attempts INTEGER NOT NULL,
-    limited INTEGER NOT NULL,
     retries INTEGER NOT NULL,
-    PRIMARY KEY (start, received, series_id, word_id)
+    PRIMARY KEY (start, received, series_id, class_id)
 ) STRICT, WITHOUT ROWID;
 
--- The same per hour.
-CREATE TABLE actor_hours (
+-- Per five minutes, pair (the series without a route) and key, address, account or instance; client
+-- attempts only. Series 0 stands for all pairs, once the five minutes are gathered.
+CREATE TABLE actor_counts (
     start INTEGER NOT NULL,
     received INTEGER NOT NULL,
     series_id INTEGER NOT NULL,
@@ -195,7 +175,73 @@ CREATE TABLE wait_counts (
     PRIMARY KEY (start, received, series_id, bucket)
 ) STRICT, WITHOUT ROWID;
 
--- The same per hour.
+-- What is gathered from these when five minutes of receipt have ended (src/store/gather.rs): the
+-- counts of `minute_counts` per five minutes, and everything per hour.
+CREATE TABLE slot_counts (
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    vantage INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    answered INTEGER NOT NULL,
+    requests INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    status_429 INTEGER NOT NULL,
+    limited INTEGER NOT NULL,
+    limited_retries INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL,
+    server_errors INTEGER NOT NULL,
+    errors INTEGER NOT NULL,
+    retried_operations INTEGER NOT NULL,
+    retry_successes INTEGER NOT NULL,
+    gave_up INTEGER NOT NULL,
+    last_ms INTEGER NOT NULL,
+    PRIMARY KEY (start, received, series_id, vantage)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE hour_counts (
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    vantage INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    answered INTEGER NOT NULL,
+    requests INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    status_429 INTEGER NOT NULL,
+    limited INTEGER NOT NULL,
+    limited_retries INTEGER NOT NULL,
+    succeeded INTEGER NOT NULL,
+    server_errors INTEGER NOT NULL,
+    errors INTEGER NOT NULL,
+    retried_operations INTEGER NOT NULL,
+    retry_successes INTEGER NOT NULL,
+    gave_up INTEGER NOT NULL,
+    last_ms INTEGER NOT NULL,
+    PRIMARY KEY (start, received, series_id, vantage)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE class_hours (
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    class_id INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    PRIMARY KEY (start, received, series_id, class_id)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE actor_hours (
+    start INTEGER NOT NULL,
+    received INTEGER NOT NULL,
+    series_id INTEGER NOT NULL,
+    word_id INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    limited INTEGER NOT NULL,
+    retries INTEGER NOT NULL,
+    PRIMARY KEY (start, received, series_id, word_id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE wait_hours (
     start INTEGER NOT NULL,
     received INTEGER NOT NULL,

@@ -138,7 +138,7 @@ async fn check_store(config: &Config) -> (Finding, Option<UnixMillis>) {
 
 /// Since when there is what.
 fn kept(history: &History, config: &Config) -> String {
-    let History { events, sums } = history;
+    let History { events, sums, .. } = history;
     if !events.is_limited() {
         return "nothing was ever removed".to_owned();
     }

@@ -414,6 +414,8 @@ pub struct History {
     pub events: Since,
     /// Sums of hours.
     pub sums: Since,
+    /// What was received before this is in the coarser sums as well.
+    pub gathered: UnixMillis,
 }
 
 /// Where the past ends for a kind of data.

@@ -90,7 +90,22 @@ impl Window {
     pub const fn length(&self) -> Millis {
         self.to.since(self.from)
     }
+
+    /// The window that pages and the API answer for this one: where it is an hour or longer it is
+    /// widened to whole five minutes, of which all sums are kept, so that no answer has to read
+    /// the events at its ends. A shorter one stays as it is.
+    #[must_use]
+    pub fn widened(self) -> Self {
+        if self.length().0 < HOUR_MS {
+            return self;
+        }
+        let up = UnixMillis(self.to.0.saturating_add(STEP_MS - 1));
+        Self { from: self.from.floor_to(STEP_MS), to: up.floor_to(STEP_MS) }
+    }
 }
+
+/// What long windows are widened to.
+const STEP_MS: i64 = 5 * MINUTE_MS;
 
 #[cfg(test)]
 mod tests {
@@ -102,6 +117,20 @@ mod tests {
         assert_eq!(at.to_rfc3339(), "2026-11-11T07:29:00.120Z");
         assert_eq!(UnixMillis::parse_rfc3339("2026-11-11"), None);
         assert_eq!(UnixMillis(0).to_rfc3339(), "1970-01-01T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_window_of_an_hour_is_widened_to_whole_five_minutes() {
+        let window = |from, to| Window { from: UnixMillis(from), to: UnixMillis(to) };
+        for (asked, answered) in [
+            (window(1, HOUR_MS), window(1, HOUR_MS)),
+            (window(0, HOUR_MS), window(0, HOUR_MS)),
+            (window(1, HOUR_MS + 1), window(0, HOUR_MS + STEP_MS)),
+            (window(-1, HOUR_MS - 1), window(-STEP_MS, HOUR_MS)),
+        ] {
+            assert_eq!(asked.widened(), answered, "{asked:?}");
+            assert_eq!(answered.widened(), answered, "{answered:?}");
+        }
     }
 
     #[test]

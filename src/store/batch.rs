@@ -1,18 +1,14 @@
 //! What both databases do with a batch before and after its rows: which events are new, and the
 //! sums that they add to.
 
+use super::counts::vantage_number;
 use super::rows::{Class, Draft, SeriesKey};
-use super::sql;
+use super::sums::{self, HOUR, SLOT, Sums};
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Counts, Inserted, SenderCounts};
 use crate::domain::time::{DAY_MS, MINUTE_MS, UnixMillis};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-
-/// Minutes that the finer sums by class and by actor stand for.
-pub(super) const SLOT: i64 = 5;
-/// Minutes that the coarser ones stand for.
-pub(super) const HOUR: i64 = 60;
 
 /// The actors that sums are kept of: number of the kind, and column of an event.
 pub(super) const ACTORS: [(i64, &str); 4] =
@@ -209,70 +205,89 @@ pub(super) fn sift<S: AsRef<str>>(
 
 /// What a batch adds to the sums, each row once and in the order of its key.
 #[derive(Debug, Default)]
-pub(super) struct Sums {
-    pub(super) spans: Vec<[i64; 3]>,
-    pub(super) minutes: Vec<[i64; 18]>,
-    pub(super) classes: Vec<[i64; 7]>,
-    pub(super) class_hours: Vec<[i64; 7]>,
-    pub(super) actors: Vec<[i64; 7]>,
-    pub(super) actor_hours: Vec<[i64; 7]>,
-    pub(super) waits: Vec<[i64; 5]>,
-    pub(super) wait_hours: Vec<[i64; 5]>,
+pub(super) struct Added {
+    spans: Vec<[i64; 3]>,
+    minutes: Vec<[i64; 20]>,
+    classes: Vec<[i64; 6]>,
+    actors: Vec<[i64; 7]>,
+    waits: Vec<[i64; 5]>,
+    /// What was received in a stretch that is gathered already is added to the gathered sums as
+    /// well: nobody looks at that stretch again.
+    late: Option<Late>,
     pub(super) senders: BTreeMap<String, SenderCounts>,
 }
 
-impl Sums {
+/// The rows for gathered sums.
+#[derive(Debug)]
+struct Late {
+    slots: Vec<[i64; 18]>,
+    hours: Vec<[i64; 18]>,
+    class_hours: Vec<[i64; 6]>,
+    all_actors: Vec<[i64; 7]>,
+    actor_hours: Vec<[i64; 7]>,
+    wait_hours: Vec<[i64; 5]>,
+}
+
+impl Added {
     /// The tables of sums in the order in which they are written, each with its rows end to end.
-    pub(super) fn tables(&self) -> [(sql::Sums, &[i64]); sql::TABLES_OF_SUMS.len()] {
-        let rows = [
-            self.spans.as_flattened(),
-            self.minutes.as_flattened(),
-            self.classes.as_flattened(),
-            self.class_hours.as_flattened(),
-            self.actors.as_flattened(),
-            self.actor_hours.as_flattened(),
-            self.waits.as_flattened(),
-            self.wait_hours.as_flattened(),
+    pub(super) fn tables(&self) -> Vec<(Sums, &[i64])> {
+        let mut tables = vec![
+            (sums::SPANS, self.spans.as_flattened()),
+            (sums::MINUTES, self.minutes.as_flattened()),
+            (sums::CLASS_SUMS, self.classes.as_flattened()),
+            (sums::ACTOR_SUMS, self.actors.as_flattened()),
+            (sums::WAIT_SUMS, self.waits.as_flattened()),
         ];
-        std::array::from_fn(|at| (sql::TABLES_OF_SUMS[at], rows[at]))
+        if let Some(late) = &self.late {
+            tables.extend([
+                (sums::SLOT_COUNTS, late.slots.as_flattened()),
+                (sums::HOUR_COUNTS, late.hours.as_flattened()),
+                (sums::CLASS_HOURS, late.class_hours.as_flattened()),
+                (sums::ACTOR_SUMS, late.all_actors.as_flattened()),
+                (sums::ACTOR_HOURS, late.actor_hours.as_flattened()),
+                (sums::WAIT_HOURS, late.wait_hours.as_flattened()),
+            ]);
+        }
+        tables
     }
 }
 
-/// Adds up the new events of a batch that was received at `received_at`.
+/// Adds up the new events of a batch that was received at `received_at`. Sums of what was received
+/// before `gathered` are gathered already.
 pub(super) fn add_up<'a>(
     new: impl Iterator<Item = (&'a Draft, Ids, Inserted)>,
     received_at: UnixMillis,
-) -> Sums {
-    let [received_minute, received_slot, received_hour] = stretches(received_at);
-    let mut sums = Sums::default();
+    gathered: UnixMillis,
+) -> Added {
+    let [received_minute, received_slot] = stretches(received_at);
+    let mut added = Added::default();
     let mut senders: HashMap<&str, SenderCounts> = HashMap::new();
     for (draft, ids, inserted) in new {
         let at = UnixMillis(draft.occurred_at);
-        let [minute, slot, hour] = stretches(at);
+        let [minute, slot] = stretches(at);
         let n = i64::from(draft.count);
         let class = &draft.class;
-        let (rank, id) = (draft.rank(), ids.class);
-        let of_slot = at.0 - slot * MINUTE_MS;
+        let counts = Counts::of_ending(class.ending(), draft.attempt, n);
+        let of_minute = at.0 - minute * MINUTE_MS;
+        let vantage = vantage_number(class.vantage);
         for series in [ALL, ids.series.id] {
-            sums.classes.push([slot, received_slot, series, id, rank, n, of_slot]);
+            added.minutes.push(minute_row(
+                [slot, received_slot, series, vantage, minute, received_minute],
+                &counts,
+                of_minute,
+            ));
+            added.classes.push([slot, received_slot, series, ids.class, n, counts.retries]);
         }
         if class.vantage == Vantage::Client {
-            let counts = Counts::of_ending(class.ending(), draft.attempt, n);
-            for series in [ALL, ids.series.id] {
-                sums.minutes.push(minute_row(
-                    [hour, received_hour, series, minute, received_minute],
-                    &counts,
-                ));
-            }
             if let Some(bucket) = draft.wait_bucket {
                 for series in [ALL, ids.series.id] {
-                    sums.waits.push([slot, received_slot, series, bucket, n]);
+                    added.waits.push([slot, received_slot, series, bucket, n]);
                 }
             }
             for word in ids.actors.into_iter().flatten() {
                 let Counts { attempts, limited, retries, .. } = counts;
                 let pair = ids.series.pair;
-                sums.actors.push([slot, received_slot, pair, word, attempts, limited, retries]);
+                added.actors.push([slot, received_slot, pair, word, attempts, limited, retries]);
             }
         }
         let sender = senders.entry(draft.series.service.as_str()).or_default();
@@ -281,34 +296,64 @@ pub(super) fn add_up<'a>(
         sender.id_conflicts += i64::from(inserted == Inserted::IdConflict);
         sender.as_other += i64::from(draft.has_own_names);
     }
-    merge(&mut sums.minutes, sql::MINUTES);
-    merge(&mut sums.classes, sql::CLASS_SUMS);
-    merge(&mut sums.actors, sql::ACTOR_SUMS);
-    sums.class_hours = hours(&sums.classes);
-    for ([.., last], [slot, ..]) in sums.class_hours.iter_mut().zip(&sums.classes) {
-        *last += (slot - floor(*slot, HOUR)) * MINUTE_MS;
-    }
-    sums.actor_hours = hours(&sums.actors);
-    merge(&mut sums.waits, sql::WAIT_SUMS);
-    sums.wait_hours = hours(&sums.waits);
-    merge(&mut sums.class_hours, sql::CLASS_HOURS);
-    merge(&mut sums.actor_hours, sql::ACTOR_HOURS);
-    merge(&mut sums.wait_hours, sql::WAIT_HOURS);
-    // Every event is in a sum by class, so that these tell the stretches.
-    let spans = [(SLOT, &sums.classes), (HOUR, &sums.class_hours)];
-    let spans: BTreeSet<[i64; 3]> = spans
-        .into_iter()
-        .flat_map(|(width, rows)| rows.iter().map(move |row| [width, row[0], row[1]]))
+    merge(&mut added.minutes, sums::MINUTES);
+    merge(&mut added.classes, sums::CLASS_SUMS);
+    merge(&mut added.actors, sums::ACTOR_SUMS);
+    merge(&mut added.waits, sums::WAIT_SUMS);
+    // Every event is in a sum per minute, so that these tell the stretches.
+    let spans: BTreeSet<[i64; 3]> = added
+        .minutes
+        .iter()
+        .flat_map(|row| [[SLOT, row[0], row[1]], [HOUR, floor(row[0], HOUR), floor(row[1], HOUR)]])
         .collect();
-    sums.spans = spans.into_iter().collect();
-    sums.senders = senders.into_iter().map(|(name, counts)| (name.to_owned(), counts)).collect();
-    sums
+    added.spans = spans.into_iter().collect();
+    if received_slot < sums::minute(gathered) {
+        added.late = Some(late(&added));
+    }
+    added.senders = senders.into_iter().map(|(name, counts)| (name.to_owned(), counts)).collect();
+    added
 }
 
-/// The minute, the slot and the hour of a moment, in minutes since 1970.
-fn stretches(at: UnixMillis) -> [i64; 3] {
-    let minute = at.0.div_euclid(MINUTE_MS);
-    [minute, floor(minute, SLOT), floor(minute, HOUR)]
+/// The same as `gather` would make of these rows.
+fn late(added: &Added) -> Late {
+    let slots = |row: &[i64; 20]| {
+        let mut slot = [0; 18];
+        slot[..4].copy_from_slice(&row[..4]);
+        slot[4..].copy_from_slice(&row[6..]);
+        slot[17] += (row[4] - row[0]) * MINUTE_MS;
+        slot
+    };
+    let mut late = Late {
+        slots: added.minutes.iter().map(slots).collect(),
+        hours: Vec::new(),
+        class_hours: hours(&added.classes),
+        all_actors: added.actors.iter().map(|row| with_series(*row, ALL)).collect(),
+        actor_hours: hours(&added.actors),
+        wait_hours: hours(&added.waits),
+    };
+    merge(&mut late.slots, sums::SLOT_COUNTS);
+    late.hours = hours(&late.slots);
+    for (hour, slot) in late.hours.iter_mut().zip(&late.slots) {
+        hour[17] += (slot[0] - hour[0]) * MINUTE_MS;
+    }
+    merge(&mut late.all_actors, sums::ACTOR_SUMS);
+    late.actor_hours.extend(hours(&late.all_actors));
+    merge(&mut late.hours, sums::HOUR_COUNTS);
+    merge(&mut late.class_hours, sums::CLASS_HOURS);
+    merge(&mut late.actor_hours, sums::ACTOR_HOURS);
+    merge(&mut late.wait_hours, sums::WAIT_HOURS);
+    late
+}
+
+fn with_series(mut row: [i64; 7], series: i64) -> [i64; 7] {
+    row[2] = series;
+    row
+}
+
+/// The minute and the slot of a moment, in minutes since 1970.
+fn stretches(at: UnixMillis) -> [i64; 2] {
+    let minute = sums::minute(at);
+    [minute, floor(minute, SLOT)]
 }
 
 /// The first minute of the stretch of `width` minutes that holds a minute.
@@ -329,26 +374,30 @@ fn hours<const N: usize>(rows: &[[i64; N]]) -> Vec<[i64; N]> {
 
 /// Puts rows in the order of their keys and makes one of those with the same: measures are added,
 /// the newest moment stays.
-fn merge<const N: usize>(rows: &mut Vec<[i64; N]>, sums: sql::Sums) {
-    rows.sort_unstable();
+fn merge<const N: usize>(rows: &mut Vec<[i64; N]>, sums: Sums) {
+    rows.sort_unstable_by(|a, b| a.iter().take(sums.keys).cmp(b.iter().take(sums.keys)));
+    let keeps_newest = sums.columns.last() == Some(&"last_ms");
     rows.dedup_by(|row, kept| {
         let is_same = row.iter().zip(&*kept).take(sums.keys).all(|(a, b)| a == b);
         if is_same {
-            for ((column, kept), more) in
-                sums.columns.iter().zip(kept.iter_mut()).zip(&*row).skip(sums.keys)
-            {
-                *kept = if *column == "last_ms" { (*kept).max(*more) } else { *kept + more };
+            let newest = row[N - 1].max(kept[N - 1]);
+            for (kept, more) in kept.iter_mut().zip(&*row).skip(sums.keys) {
+                *kept += more;
+            }
+            if keeps_newest {
+                kept[N - 1] = newest;
             }
         }
         is_same
     });
 }
 
-/// A row of sums per minute, in the order of `sql::MINUTES`.
+/// A row of `minute_counts`.
 fn minute_row(
-    [hour, received_hour, series, minute, received]: [i64; 5],
+    [slot, received_slot, series, vantage, minute, received_minute]: [i64; 6],
     counts: &Counts,
-) -> [i64; 18] {
+    last_ms: i64,
+) -> [i64; 20] {
     let Counts {
         attempts,
         answered,
@@ -365,11 +414,12 @@ fn minute_row(
         gave_up,
     } = *counts;
     [
-        hour,
-        received_hour,
+        slot,
+        received_slot,
         series,
+        vantage,
         minute,
-        received,
+        received_minute,
         attempts,
         answered,
         requests,
@@ -383,5 +433,6 @@ fn minute_row(
         retried_operations,
         retry_successes,
         gave_up,
+        last_ms,
     ]
 }

@@ -1,9 +1,8 @@
 //! Counts of a window: from the sums where they cover whole stretches, from the events at the edges.
 
-use super::batch::{HOUR, SLOT};
-use super::reader::{Arg, Reader, Row};
+use super::reader::{Arg, Reader, Row, marks};
 use super::rows::{Class, SeriesKey};
-use super::sql::Unscoped;
+use super::sums::{self, HOUR, Kind, Question, SLOT, Tiers, Widths};
 use super::{Store, StoreError, sql};
 use crate::domain::checklist::KeyService;
 use crate::domain::classify::Certainty;
@@ -16,7 +15,6 @@ use crate::domain::stored::{
 use crate::domain::time::{MINUTE_MS, UnixMillis, Window};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::hash::Hash;
 use std::sync::Arc;
 
 /// How many values of a dimension are told apart; the rest is added up as `other`.
@@ -31,77 +29,6 @@ const SHARED_KEYS: usize = 50;
 /// The dimensions of actors in the order of their kinds.
 const ACTOR_DIMENSIONS: [Dimension; 4] =
     [Dimension::Key, Dimension::Address, Dimension::Account, Dimension::Instance];
-
-/// A window cut at whole stretches: what the sums answer, and what is left at its ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Cut {
-    inner: (i64, i64),
-    edges: [(i64, i64); 2],
-}
-
-impl Cut {
-    fn new(window: Window, width_ms: i64) -> Self {
-        let (from, to) = (window.from.0, window.to.0.max(window.from.0));
-        let down = |at: i64| UnixMillis(at).floor_to(width_ms).0;
-        let first = if down(from) == from { from } else { down(from).saturating_add(width_ms) };
-        let last = down(to);
-        if first <= last {
-            Self { inner: (first, last), edges: [(from, first), (last, to)] }
-        } else {
-            Self { inner: (0, 0), edges: [(from, to), (0, 0)] }
-        }
-    }
-
-    /// All of a window as an edge: for what no sums are kept of.
-    fn all_edge(window: Window) -> Self {
-        let Window { from, to } = window;
-        Self { inner: (0, 0), edges: [(from.0, to.0.max(from.0)), (0, 0)] }
-    }
-}
-
-/// A window cut for sums of hours and of five minutes: (from, to) of each part.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Tiers {
-    /// Whole hours, in minutes.
-    hours: (i64, i64),
-    /// Whole five minutes before and after them, in minutes.
-    fine: [(i64, i64); 2],
-    /// What is left at the ends, in milliseconds.
-    edges: [(i64, i64); 2],
-}
-
-impl Tiers {
-    fn new(window: Window) -> Self {
-        Self::of(Cut::new(window, SLOT * MINUTE_MS))
-    }
-
-    /// How sums by actor answer for `source`. They are kept of client attempts, and without routes.
-    /// Where they don't answer, the events do.
-    fn of_actors(view: &View, scope: &Scope, source: Vantage) -> Self {
-        match source {
-            _ if has_actor_sums(scope, source) => Self::new(view.window),
-            _ => Self::of(Cut::all_edge(view.window)),
-        }
-    }
-
-    fn of(cut: Cut) -> Self {
-        let (from, to) = cut.inner;
-        let inner = Window { from: UnixMillis(from), to: UnixMillis(to) };
-        let hours = Cut::new(inner, HOUR * MINUTE_MS);
-        let minutes = |(from, to): (i64, i64)| (from / MINUTE_MS, to / MINUTE_MS);
-        Self { hours: minutes(hours.inner), fine: hours.edges.map(minutes), edges: cut.edges }
-    }
-
-    /// The ten bounds in the order of `sql::CELLS`.
-    fn args(&self) -> Vec<Arg> {
-        let [before, after] = self.fine;
-        let [first, last] = self.edges;
-        [self.hours, before, after, first, last]
-            .into_iter()
-            .flat_map(|(from, to)| [Arg::Int(from), Arg::Int(to)])
-            .collect()
-    }
-}
 
 /// What a view's attempts add up to, by all that series and classes tell.
 pub(super) struct BySeries {
@@ -146,20 +73,24 @@ impl BySeries {
     }
 }
 
-/// A group of equal attempts in the sums.
-struct Cell {
-    class_id: i64,
-    class: Class,
-    rank: u32,
-    n: i64,
+/// What attempts add up to, and when the newest of them was sent.
+#[derive(Debug, Clone, Copy)]
+struct Tally {
+    counts: Counts,
     last_at: i64,
-    /// Number of its series; 0 where the question didn't ask for them.
-    series_id: i64,
 }
 
-impl Cell {
-    fn counts(&self) -> Counts {
-        Counts::of_ending(self.class.ending(), self.rank, self.n)
+/// Tallies by number of the series (0 for all) and by who saw the attempts.
+type Tallies = HashMap<(i64, Vantage), Tally>;
+
+impl Tally {
+    fn none() -> Self {
+        Self { counts: Counts::default(), last_at: i64::MIN }
+    }
+
+    fn add(&mut self, counts: &Counts, last_at: i64) {
+        self.counts.add(counts);
+        self.last_at = self.last_at.max(last_at);
     }
 }
 
@@ -184,9 +115,8 @@ impl Store {
             return Ok(Vantage::Client);
         }
         let scope = Scope { route: None, ..view.scope.clone() };
-        let rows = totals(reader, view, &scope).await?;
-        let cells = cells(reader, &rows, false).await?;
-        Ok(cells.iter().map(|cell| cell.class.vantage).min().unwrap_or(Vantage::Client))
+        let tallies = tallies(reader, view, &scope, Series::Together).await?;
+        Ok(tallies.keys().map(|(_, vantage)| *vantage).min().unwrap_or(Vantage::Client))
     }
 
     /// Counts of a view's attempts, from its [`Self::source`].
@@ -228,22 +158,19 @@ impl Store {
         let mut reader = self.reader().await?;
         let view = View { scope: Scope::default(), window, time };
         let view = reader.countable(&view).await?;
-        let cells = cells_by_series(&mut reader, &view).await?;
-        let series = reader.series(cells.iter().map(|cell| cell.series_id)).await?;
-        let mut pairs: BTreeMap<([String; 3], Vantage), (Counts, i64)> = BTreeMap::new();
-        for ((series_id, vantage), (counts, last_at)) in
-            sums_by(&cells, |cell| (cell.series_id, cell.class.vantage))
-        {
+        let tallies = tallies(&mut reader, &view, &view.scope, Series::Each).await?;
+        let series = reader.series(tallies.keys().map(|(series, _)| *series)).await?;
+        let mut pairs: BTreeMap<([String; 3], Vantage), Tally> = BTreeMap::new();
+        for ((series_id, vantage), Tally { counts, last_at }) in tallies {
             let SeriesKey { service, upstream, environment, .. } = named(&series, series_id)?;
-            let sum = pairs
+            pairs
                 .entry(([service, upstream, environment].map(String::clone), vantage))
-                .or_insert((Counts::default(), last_at));
-            sum.0.add(&counts);
-            sum.1 = sum.1.max(last_at);
+                .or_insert_with(Tally::none)
+                .add(&counts, last_at);
         }
         let mut list: Vec<Pair> = Vec::with_capacity(pairs.len());
         // In the order of the map the client's view of a pair comes first, then the outermost.
-        for (([service, upstream, environment], source), (counts, last_at)) in pairs {
+        for (([service, upstream, environment], source), Tally { counts, last_at }) in pairs {
             let environment = Some(environment).filter(|e| !e.is_empty());
             let is_known = list.last().is_some_and(|last| {
                 last.service == service
@@ -266,19 +193,17 @@ impl Store {
         let mut reader = self.reader().await?;
         let view = View { scope: Scope::default(), window, time: TimeBasis::Event };
         let view = reader.countable(&view).await?;
-        let mut cells = cells_by_series(&mut reader, &view).await?;
-        cells.retain(|cell| cell.class.vantage == Vantage::Client);
-        let series = reader.series(cells.iter().map(|cell| cell.series_id)).await?;
-        let mut services: BTreeMap<String, (Counts, i64)> = BTreeMap::new();
-        for (series_id, (counts, last_at)) in sums_by(&cells, |cell| cell.series_id) {
+        let mut tallies = tallies(&mut reader, &view, &view.scope, Series::Each).await?;
+        tallies.retain(|(_, vantage), _| *vantage == Vantage::Client);
+        let series = reader.series(tallies.keys().map(|(series, _)| *series)).await?;
+        let mut services: BTreeMap<String, Tally> = BTreeMap::new();
+        for ((series_id, _), Tally { counts, last_at }) in tallies {
             let service = named(&series, series_id)?.service.clone();
-            let sum = services.entry(service).or_insert((Counts::default(), last_at));
-            sum.0.add(&counts);
-            sum.1 = sum.1.max(last_at);
+            services.entry(service).or_insert_with(Tally::none).add(&counts, last_at);
         }
         let mut list: Vec<ServiceCounts> = services
             .into_iter()
-            .map(|(service, (counts, last_at))| ServiceCounts {
+            .map(|(service, Tally { counts, last_at })| ServiceCounts {
                 service,
                 counts,
                 last_at: UnixMillis(last_at),
@@ -294,11 +219,11 @@ impl Store {
         view: &View,
         source: Vantage,
     ) -> Result<Counts, StoreError> {
-        let rows = totals(reader, view, &view.scope).await?;
         let mut totals = Counts::default();
-        for cell in cells(reader, &rows, false).await? {
-            if cell.class.vantage == source {
-                totals.add(&cell.counts());
+        let tallies = tallies(reader, view, &view.scope, Series::Together).await?;
+        for ((_, vantage), tally) in tallies {
+            if vantage == source {
+                totals.add(&tally.counts);
             }
         }
         Ok(totals)
@@ -312,9 +237,9 @@ impl Store {
         width_ms: i64,
     ) -> Result<Vec<Bucket>, StoreError> {
         let Window { from, to } = view.window;
-        let since = reader.kept().await?.events.by(view.time);
+        let kept = reader.kept().await?;
         // What is older than the events is known by the hour alone.
-        let width = if from < since { HOUR } else { 1 } * MINUTE_MS;
+        let width = if from < kept.events.by(view.time) { HOUR } else { 1 } * MINUTE_MS;
         let width_ms = width_ms.max(1).saturating_add(width - 1) / width * width;
         let mut buckets: BTreeMap<i64, Counts> = BTreeMap::new();
         let mut start = from.floor_to(width_ms).0;
@@ -322,33 +247,31 @@ impl Store {
             buckets.insert(start, Counts::default());
             start = start.saturating_add(width_ms);
         }
-        if from < since {
-            let old = Window { from, to: to.min(since) };
-            self.old_buckets(reader, &View { window: old, ..view.clone() }, source, width_ms)
-                .await?
-                .into_iter()
-                .for_each(|(start, counts)| buckets.entry(start).or_default().add(&counts));
+        let width = width_ms / MINUTE_MS;
+        // The coarsest rows that fall into one bucket each.
+        let coarsest = [HOUR, SLOT].into_iter().find(|rows| width % rows == 0).unwrap_or(1);
+        let tiers = Tiers::new(view.window, Widths { finest: 1, coarsest });
+        let mut args = vec![Arg::Int(width), Arg::Int(vantage_number(source))];
+        let columns = format!("{{time}} AS time, c.vantage AS vantage, {}", measures("c."));
+        let question =
+            Question { kind: sums::COUNTS, columns: &columns, gathered: "{sums}", fine: "{sums}" };
+        let parts = question.parts(&tiers, view.time, &kept, &mut args);
+        if let Some(parts) = sums::together(&parts, view.time) {
+            // The double remainder rounds moments before 1970 downwards as well.
+            let text = format!(
+                "SELECT time - ((time % $1) + $1) % $1, {} FROM ({parts}) parts \
+                 WHERE vantage = $2 GROUP BY 1",
+                added_up()
+            );
+            let text = sql::scope(&text, &view.scope, sql::ALL_SERIES, &mut args);
+            for row in reader.all(text, &args).await? {
+                buckets.entry(row.int(0)? * MINUTE_MS).or_default().add(&counts(&row, 1)?);
+            }
         }
-        let window = Window { from: from.max(since), to: to.max(since) };
-        let cut = match source {
-            Vantage::Client => Cut::new(window, MINUTE_MS),
-            Vantage::Gateway | Vantage::Origin => Cut::all_edge(window),
-        };
-        let inner = Window { from: UnixMillis(cut.inner.0), to: UnixMillis(cut.inner.1) };
-        let (first, last) = stretches(inner, HOUR);
-        let mut args: Vec<Arg> =
-            [inner.from.0 / MINUTE_MS, inner.to.0 / MINUTE_MS, width_ms / MINUTE_MS, first, last]
-                .map(Arg::Int)
-                .to_vec();
-        let text = sql::clock(sql::BUCKETS, view.time);
-        let text = sql::scope(&text, &view.scope, Unscoped::Summed, &mut args);
-        for row in reader.all(text, &args).await? {
-            buckets.entry(row.int(0)? * MINUTE_MS).or_default().add(&counts(&row, 1)?);
-        }
-        for (from, to) in cut.edges.into_iter().filter(|(from, to)| from < to) {
+        for (from, to) in tiers.edges.into_iter().filter(|(from, to)| from < to) {
             let mut args = vec![Arg::Int(from), Arg::Int(to), Arg::Int(width_ms)];
             let text = sql::clock(sql::EVENT_BUCKETS, view.time);
-            let text = sql::scope(&text, &view.scope, Unscoped::Each, &mut args);
+            let text = sql::scope(&text, &view.scope, sql::EACH_SERIES, &mut args);
             let rows = reader.all(text, &args).await?;
             let classes = classes(reader, &rows).await?;
             for row in rows {
@@ -365,32 +288,6 @@ impl Store {
             .collect())
     }
 
-    /// Counts by bucket of a view of whole hours, from the sums of hours.
-    async fn old_buckets(
-        &self,
-        reader: &mut Reader,
-        view: &View,
-        source: Vantage,
-        width_ms: i64,
-    ) -> Result<Vec<(i64, Counts)>, StoreError> {
-        let (first, last) = stretches(view.window, HOUR);
-        let mut args = vec![Arg::Int(first), Arg::Int(last), Arg::Int(width_ms / MINUTE_MS)];
-        let text = sql::sums_of(sql::OLD_BUCKETS, sql::CLASS_HOURS, sql::CLASS_SUMS);
-        let text = sql::clock(&text, view.time);
-        let text = sql::scope(&text, &view.scope, Unscoped::Summed, &mut args);
-        let rows = reader.all(text, &args).await?;
-        let classes = classes(reader, &rows).await?;
-        let mut buckets = Vec::new();
-        for row in rows {
-            let class = class_of(&classes, row.int(0)?)?;
-            if class.vantage == source {
-                let counts = Counts::of_ending(class.ending(), rank(&row, 1)?, row.int(2)?);
-                buckets.push((row.int(3)? * MINUTE_MS, counts));
-            }
-        }
-        Ok(buckets)
-    }
-
     /// Totals of a view from one source, and its sums by what series and classes tell.
     pub(super) async fn by_series(
         &self,
@@ -398,51 +295,36 @@ impl Store {
         view: &View,
         source: Vantage,
     ) -> Result<BySeries, StoreError> {
+        let tallies = tallies(reader, view, &view.scope, Series::Each).await?;
+        let series = reader.series(tallies.keys().map(|(series, _)| *series)).await?;
         let mut totals = Counts::default();
-        let mut outermost: HashMap<i64, Vantage> = HashMap::new();
-        let mut by_series: HashMap<i64, [i64; 3]> = HashMap::new();
-        let mut by_class: HashMap<i64, (Class, [i64; 3])> = HashMap::new();
-        for cell in cells_by_series(reader, view).await? {
-            let seen = cell.class.vantage;
-            outermost
-                .entry(cell.series_id)
-                .and_modify(|least| *least = seen.min(*least))
-                .or_insert(seen);
-            if seen == source {
-                let counts = cell.counts();
-                totals.add(&counts);
-                add_to(by_series.entry(cell.series_id).or_default(), &counts);
-                add_to(
-                    &mut by_class.entry(cell.class_id).or_insert((cell.class, [0; 3])).1,
-                    &counts,
-                );
-            }
-        }
-        let series = reader.series(outermost.keys().copied()).await?;
         let mut sums: HashMap<(Dimension, String), [i64; 3]> = HashMap::new();
-        let mut add = |(dimension, value), sum: [i64; 3]| {
-            add_up(sums.entry((dimension, value)).or_default(), sum);
-        };
-        for (series_id, sum) in by_series {
-            let SeriesKey { service, environment, route, .. } = named(&series, series_id)?;
-            add((Dimension::Service, service.clone()), sum);
-            add((Dimension::Environment, environment.clone()), sum);
-            add((Dimension::Route, route.clone()), sum);
-        }
-        for (class, sum) in by_class.into_values() {
-            for value in values_of(class) {
-                add(value, sum);
-            }
-        }
-        let mut pairs: HashMap<(&str, &str), Vantage> = HashMap::new();
-        for (series_id, seen) in outermost {
-            let SeriesKey { service, upstream, .. } = named(&series, series_id)?;
-            pairs
+        let mut outermost: HashMap<(&str, &str), Vantage> = HashMap::new();
+        for ((series_id, seen), Tally { counts, .. }) in tallies {
+            let SeriesKey { service, upstream, environment, route } = named(&series, series_id)?;
+            outermost
                 .entry((service, upstream))
                 .and_modify(|least| *least = seen.min(*least))
                 .or_insert(seen);
+            if seen == source {
+                totals.add(&counts);
+                let sum = [counts.attempts, counts.limited, counts.retries];
+                for (dimension, value) in [
+                    (Dimension::Service, service),
+                    (Dimension::Environment, environment),
+                    (Dimension::Route, route),
+                ] {
+                    add_up(sums.entry((dimension, value.clone())).or_default(), sum);
+                }
+            }
         }
-        let uncounted_pairs = pairs.values().filter(|least| **least > source).count();
+        for (class, [attempts, retries]) in by_class(reader, view, source).await? {
+            let limited = if class.limited { attempts } else { 0 };
+            for value in values_of(class) {
+                add_up(sums.entry(value).or_default(), [attempts, limited, retries]);
+            }
+        }
+        let uncounted_pairs = outermost.values().filter(|least| **least > source).count();
         Ok(BySeries { totals, uncounted_pairs, sums })
     }
 
@@ -459,9 +341,9 @@ impl Store {
             return Ok(None);
         }
         let mut top = TopActors::default();
-        let rows =
-            actors(reader, sql::TOP_ACTORS, sql::ALL_KINDS, view, &view.scope, source).await?;
-        for row in rows {
+        let asked = Actors { question: sql::TOP_ACTORS, kinds: sql::ALL_KINDS, words: None };
+        let all = view.scope == Scope::default();
+        for row in actors(reader, asked, all, view, &view.scope, source).await? {
             let kind = usize::try_from(row.int(0)?).unwrap_or(usize::MAX);
             let Some(dimension) = ACTOR_DIMENSIONS.get(kind) else { continue };
             if *dimension == Dimension::Key && top.keys.len() < SHARED_KEYS {
@@ -483,10 +365,29 @@ impl Store {
         if source != Vantage::Client {
             return Ok(None);
         }
-        let mut args = Tiers::new(view.window).args();
-        let text = sql::sums_of(sql::WAITS, sql::WAIT_HOURS, sql::WAIT_SUMS);
-        let text = sql::clock(&text, view.time);
-        let text = sql::scope(&text, &view.scope, Unscoped::Summed, &mut args);
+        let tiers = Tiers::new(view.window, sums::WAITS.widths());
+        let mut args = Vec::new();
+        let question = Question {
+            kind: sums::WAITS,
+            columns: "c.bucket AS bucket, c.n AS n",
+            gathered: "{sums}",
+            fine: "{sums}",
+        };
+        let mut parts = question.parts(&tiers, view.time, &reader.kept().await?, &mut args);
+        for (from, to) in tiers.edges.into_iter().filter(|(from, to)| from < to) {
+            let ends = [from, to].map(|end| marks(&mut args, [Arg::Int(end)]));
+            parts.push(format!(
+                "SELECT wait_bucket AS bucket, count AS n FROM events WHERE {{at}} >= {} \
+                 AND {{at}} < {} AND {{scope}} AND wait_bucket IS NOT NULL",
+                ends[0], ends[1]
+            ));
+        }
+        let Some(parts) = sums::together(&parts, view.time) else {
+            return Ok(Some(WaitCounts::default()));
+        };
+        let text =
+            format!("SELECT bucket, CAST(SUM(n) AS BIGINT) FROM ({parts}) parts GROUP BY bucket");
+        let text = sql::scope(&text, &view.scope, sql::ALL_SERIES, &mut args);
         let mut waits = WaitCounts::default();
         for row in reader.all(text, &args).await? {
             waits.add(row.int(0)?, row.int(1)?);
@@ -507,12 +408,12 @@ impl Store {
         }
         let words: Vec<String> = keys.iter().map(ToString::to_string).collect();
         let scope = Scope { service: None, route: None, ..view.scope.clone() };
-        let text = sql::KEY_SERVICES.replace("{actor_cells}", sql::ACTOR_CELLS);
-        // The sums of other actors are left out before they are put together.
-        let text = text
-            .replace("{sums}", "{sums} AND c.word_id IN ({words})")
-            .replace("{words}", &words.join(", "));
-        let rows = actors(reader, &text, sql::ONLY_KEYS, view, &scope, source).await?;
+        let asked = Actors {
+            question: sql::KEY_SERVICES,
+            kinds: sql::ONLY_KEYS,
+            words: Some(words.join(", ")),
+        };
+        let rows = actors(reader, asked, false, view, &scope, source).await?;
         rows.iter()
             .map(|row| {
                 Ok(KeyService {
@@ -540,7 +441,7 @@ impl Store {
         let (from, to) = stretches(view.window, SLOT);
         let mut args = vec![Arg::Int(from), Arg::Int(to), vantage.as_str().into()];
         let text = sql::clock(sql::HAS_VANTAGE, view.time);
-        let text = sql::scope(&text, &scope, Unscoped::Summed, &mut args);
+        let text = sql::scope(&text, &scope, sql::ALL_SERIES, &mut args);
         Ok(reader.first(text, &args).await?.is_some())
     }
 }
@@ -587,10 +488,26 @@ impl Reader {
     }
 
     pub(super) async fn labels(&mut self, window: Window) -> Result<Labels, StoreError> {
-        let (from, to) = stretches(window, HOUR);
-        let mut ids = Vec::new();
-        for row in self.all(sql::SERIES_BETWEEN, &[Arg::Int(from), Arg::Int(to)]).await? {
-            ids.push(row.int(0)?);
+        let kept = self.kept().await?;
+        let view = View { scope: Scope::default(), window, time: TimeBasis::Event };
+        let Window { from, to } = kept.countable(&view).window;
+        // Five minutes are told apart, no less.
+        let up = UnixMillis(to.0.saturating_add(SLOT * MINUTE_MS - 1));
+        let [from, to] = [from, up].map(|at| at.floor_to(SLOT * MINUTE_MS));
+        let tiers = Tiers::new(Window { from, to }, sums::COUNTS.widths());
+        let question = Question {
+            kind: sums::COUNTS,
+            columns: "DISTINCT c.series_id AS series_id",
+            gathered: sql::EACH_SERIES,
+            fine: sql::EACH_SERIES,
+        };
+        let mut args = Vec::new();
+        let parts = question.parts(&tiers, view.time, &kept, &mut args);
+        let mut ids = BTreeSet::new();
+        if let Some(parts) = sums::together(&parts, view.time) {
+            for row in self.all(parts, &args).await? {
+                ids.insert(row.int(0)?);
+            }
         }
         let series = self.series(ids.iter().copied()).await?;
         let mut lists: [BTreeSet<&str>; 3] = Default::default();
@@ -608,35 +525,144 @@ impl Reader {
     }
 }
 
-async fn cells_by_series(reader: &mut Reader, view: &View) -> Result<Vec<Cell>, StoreError> {
-    let mut args = Tiers::new(view.window).args();
-    let text = sql::TOTALS_BY_SERIES.replace("{cells}", sql::CELLS);
-    let text = sql::sums_of(&text, sql::CLASS_HOURS, sql::CLASS_SUMS);
-    let text = sql::clock(&text, view.time);
-    let text = sql::scope(&text, &view.scope, Unscoped::Each, &mut args);
-    let rows = reader.all(text, &args).await?;
-    cells(reader, &rows, true).await
+/// Which rows a question about counts is answered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Series {
+    /// All series of the scope together.
+    Together,
+    /// Each by itself.
+    Each,
 }
 
-async fn cells(
+/// The columns of counts, from a table.
+fn measures(table: &str) -> String {
+    let named = |column: &&str| format!("{table}{column} AS {column}");
+    MEASURES.iter().map(named).collect::<Vec<_>>().join(", ")
+}
+
+/// The columns of counts, each added up.
+fn added_up() -> String {
+    let sum = |column: &&str| format!("CAST(SUM({column}) AS BIGINT)");
+    MEASURES.iter().map(sum).collect::<Vec<_>>().join(", ")
+}
+
+/// What the attempts of a scope add up to.
+async fn tallies(
     reader: &mut Reader,
-    rows: &[Row],
-    has_series: bool,
-) -> Result<Vec<Cell>, StoreError> {
-    let classes = classes(reader, rows).await?;
-    rows.iter()
-        .map(|row| {
-            let class_id = row.int(0)?;
-            Ok(Cell {
-                class_id,
-                class: class_of(&classes, class_id)?,
-                rank: rank(row, 1)?,
-                n: row.int(2)?,
-                last_at: row.int(3)?,
-                series_id: if has_series { row.int(4)? } else { 0 },
-            })
-        })
-        .collect()
+    view: &View,
+    scope: &Scope,
+    series: Series,
+) -> Result<Tallies, StoreError> {
+    let tiers = Tiers::new(view.window, sums::COUNTS.widths());
+    let (column, unscoped) = match series {
+        Series::Together => ("CAST(0 AS BIGINT)", sql::ALL_SERIES),
+        Series::Each => ("c.series_id", sql::EACH_SERIES),
+    };
+    let columns = format!(
+        "{column} AS series_id, c.vantage AS vantage, {}, {{newest}} AS last_at",
+        measures("c.")
+    );
+    let question =
+        Question { kind: sums::COUNTS, columns: &columns, gathered: "{sums}", fine: "{sums}" };
+    let mut args = Vec::new();
+    let parts = question.parts(&tiers, view.time, &reader.kept().await?, &mut args);
+    let mut tallies = Tallies::new();
+    let mut add = |key, counts: &Counts, last_at| {
+        tallies.entry(key).or_insert_with(Tally::none).add(counts, last_at);
+    };
+    if let Some(parts) = sums::together(&parts, view.time) {
+        let text = format!(
+            "SELECT series_id, vantage, {}, MAX(last_at) FROM ({parts}) parts GROUP BY 1, 2",
+            added_up()
+        );
+        let text = sql::scope(&text, scope, unscoped, &mut args);
+        for row in reader.all(text, &args).await? {
+            let key = (row.int(0)?, vantage(&row, 1)?);
+            add(key, &counts(&row, 2)?, row.int(2 + MEASURES.len())?);
+        }
+    }
+    if tiers.has_edges() {
+        let mut args = tiers.edge_args();
+        let text = sql::EDGES.replace("{series}", column.trim_start_matches("c."));
+        let text = sql::scope(&sql::clock(&text, view.time), scope, unscoped, &mut args);
+        let rows = reader.all(text, &args).await?;
+        let classes = classes(reader, &rows).await?;
+        for row in rows {
+            let class = class_of(&classes, row.int(0)?)?;
+            let counts = Counts::of_ending(class.ending(), rank(&row, 1)?, row.int(2)?);
+            add((row.int(4)?, class.vantage), &counts, row.int(3)?);
+        }
+    }
+    Ok(tallies)
+}
+
+/// Attempts and retries of a view by class, from one source.
+async fn by_class(
+    reader: &mut Reader,
+    view: &View,
+    source: Vantage,
+) -> Result<Vec<(Class, [i64; 2])>, StoreError> {
+    let tiers = Tiers::new(view.window, sums::CLASSES.widths());
+    let question = Question {
+        kind: sums::CLASSES,
+        columns: "c.class_id AS class_id, c.attempts AS attempts, c.retries AS retries",
+        gathered: "{sums}",
+        fine: "{sums}",
+    };
+    let mut args = Vec::new();
+    let parts = question.parts(&tiers, view.time, &reader.kept().await?, &mut args);
+    let mut sums: HashMap<i64, [i64; 2]> = HashMap::new();
+    let mut add = |class, attempts, retries| {
+        let sum = sums.entry(class).or_default();
+        sum[0] += attempts;
+        sum[1] += retries;
+    };
+    if let Some(parts) = sums::together(&parts, view.time) {
+        let text = format!(
+            "SELECT class_id, CAST(SUM(attempts) AS BIGINT), CAST(SUM(retries) AS BIGINT) \
+             FROM ({parts}) parts GROUP BY class_id"
+        );
+        let text = sql::scope(&text, &view.scope, sql::ALL_SERIES, &mut args);
+        for row in reader.all(text, &args).await? {
+            add(row.int(0)?, row.int(1)?, row.int(2)?);
+        }
+    }
+    if tiers.has_edges() {
+        let mut args = tiers.edge_args();
+        let text = sql::EDGES.replace("{series}", "CAST(0 AS BIGINT)");
+        let text = sql::clock(&text, view.time);
+        let text = sql::scope(&text, &view.scope, sql::ALL_SERIES, &mut args);
+        for row in reader.all(text, &args).await? {
+            let (n, is_retry) = (row.int(2)?, row.int(1)? > 1);
+            add(row.int(0)?, n, if is_retry { n } else { 0 });
+        }
+    }
+    let classes = reader.classes(sums.keys().copied()).await?;
+    let mut by_class = Vec::with_capacity(sums.len());
+    for (id, sum) in sums {
+        let class = class_of(&classes, id)?;
+        if class.vantage == source {
+            by_class.push((class, sum));
+        }
+    }
+    Ok(by_class)
+}
+
+/// The number of a vantage in sums.
+pub(super) const fn vantage_number(vantage: Vantage) -> i64 {
+    match vantage {
+        Vantage::Client => 0,
+        Vantage::Gateway => 1,
+        Vantage::Origin => 2,
+    }
+}
+
+fn vantage(row: &Row, at: usize) -> Result<Vantage, StoreError> {
+    Ok(match row.int(at)? {
+        0 => Vantage::Client,
+        1 => Vantage::Gateway,
+        _ => Vantage::Origin,
+    })
 }
 
 /// The classes that the first columns of rows name.
@@ -648,17 +674,6 @@ async fn classes(
     reader.classes(ids).await
 }
 
-/// What cells add up to, with the newest moment, by a part of them.
-fn sums_by<K: Eq + Hash>(cells: &[Cell], key: impl Fn(&Cell) -> K) -> HashMap<K, (Counts, i64)> {
-    let mut sums: HashMap<K, (Counts, i64)> = HashMap::new();
-    for cell in cells {
-        let (counts, last_at) = sums.entry(key(cell)).or_insert((Counts::default(), cell.last_at));
-        counts.add(&cell.counts());
-        *last_at = cell.last_at.max(*last_at);
-    }
-    sums
-}
-
 /// The names of a series that was asked for.
 fn named(series: &HashMap<i64, Arc<SeriesKey>>, id: i64) -> Result<&SeriesKey, StoreError> {
     series.get(&id).map(AsRef::as_ref).ok_or_else(|| StoreError::Corrupt {
@@ -668,36 +683,60 @@ fn named(series: &HashMap<i64, Arc<SeriesKey>>, id: i64) -> Result<&SeriesKey, S
     })
 }
 
-/// Counts of a scope by class and rank.
-async fn totals(reader: &mut Reader, view: &View, scope: &Scope) -> Result<Vec<Row>, StoreError> {
-    let mut args = Tiers::new(view.window).args();
-    let text = sql::TOTALS.replace("{cells}", sql::CELLS);
-    let text = sql::sums_of(&text, sql::CLASS_HOURS, sql::CLASS_SUMS);
-    let text = sql::clock(&text, view.time);
-    let text = sql::scope(&text, scope, Unscoped::Summed, &mut args);
-    reader.all(text, &args).await
-}
-
 /// Whether sums by actor are kept of what a question asks for.
 fn has_actor_sums(scope: &Scope, source: Vantage) -> bool {
     source == Vantage::Client && scope.route.is_none()
 }
 
-/// A question about some `kinds` of actors.
+/// A question about actors.
+#[derive(Debug)]
+struct Actors {
+    question: &'static str,
+    kinds: &'static str,
+    /// Only these; the sums of others are left out before they are put together.
+    words: Option<String>,
+}
+
+/// Asks about actors; `all` of them together, or by pair.
 async fn actors(
     reader: &mut Reader,
-    question: &str,
-    kinds: &str,
+    asked: Actors,
+    all: bool,
     view: &View,
     scope: &Scope,
     source: Vantage,
 ) -> Result<Vec<Row>, StoreError> {
-    let mut args = Tiers::of_actors(view, scope, source).args();
-    args.push(Arg::Int(i64::try_from(TOP_VALUES).unwrap_or(i64::MAX)));
-    let text = question.replace("{actor_cells}", sql::ACTOR_CELLS).replace("{kinds}", kinds);
-    let text = sql::sums_of(&text, sql::ACTOR_HOURS, sql::ACTOR_SUMS);
-    let text = sql::clock(&sql::seen_by(&text, source), view.time);
-    let text = sql::scope(&text, scope, Unscoped::Each, &mut args);
+    let kind: Kind = if all { sums::ALL_ACTORS } else { sums::ACTORS };
+    let tiers = if has_actor_sums(scope, source) {
+        Tiers::new(view.window, kind.widths())
+    } else {
+        Tiers::all_edge(view.window)
+    };
+    let mut args = vec![Arg::Int(i64::try_from(TOP_VALUES).unwrap_or(i64::MAX))];
+    let only = asked
+        .words
+        .as_ref()
+        .map_or_else(String::new, |words| format!(" AND c.word_id IN ({words})"));
+    let by_pair = format!("{{sums}}{only}");
+    let question = Question {
+        kind,
+        columns: "c.series_id AS series_id, c.word_id AS word_id, c.attempts AS attempts, \
+                  c.limited AS limited, c.retries AS retries",
+        gathered: if all { sql::ALL_SERIES } else { &by_pair },
+        fine: &by_pair,
+    };
+    let mut parts = question.parts(&tiers, view.time, &reader.kept().await?, &mut args);
+    for (from, to) in tiers.edges.into_iter().filter(|(from, to)| from < to) {
+        let [from, to] = [from, to].map(|end| marks(&mut args, [Arg::Int(end)]));
+        let edge = sql::seen_by(sql::ACTOR_EDGE, source).replace("{kinds}", asked.kinds);
+        parts.push(edge.replace("{from}", &from).replace("{to}", &to));
+    }
+    let Some(parts) = sums::together(&parts, view.time) else { return Ok(Vec::new()) };
+    let text = asked
+        .question
+        .replace("{parts}", &parts)
+        .replace("{words}", asked.words.as_deref().unwrap_or_default());
+    let text = sql::scope(&text, scope, sql::EACH_SERIES, &mut args);
     reader.all(text, &args).await
 }
 
@@ -719,7 +758,24 @@ fn class_of(classes: &HashMap<i64, Class>, id: i64) -> Result<Class, StoreError>
     })
 }
 
-/// Reads the measures of `sql::MINUTES` from column `at` on.
+/// The columns of counts, in the order in which [`counts`] reads them.
+const MEASURES: [&str; 13] = [
+    "attempts",
+    "answered",
+    "requests",
+    "retries",
+    "status_429",
+    "limited",
+    "limited_retries",
+    "succeeded",
+    "server_errors",
+    "errors",
+    "retried_operations",
+    "retry_successes",
+    "gave_up",
+];
+
+/// Reads [`MEASURES`] from column `at` on.
 fn counts(row: &Row, at: usize) -> Result<Counts, StoreError> {
     let n = |i: usize| row.int(at + i);
     Ok(Counts {
@@ -762,12 +818,6 @@ fn add_up(sum: &mut [i64; 3], more: [i64; 3]) {
     for (sum, more) in sum.iter_mut().zip(more) {
         *sum += more;
     }
-}
-
-fn add_to(sum: &mut [i64; 3], counts: &Counts) {
-    sum[0] += counts.attempts;
-    sum[1] += counts.limited;
-    sum[2] += counts.retries;
 }
 
 /// Puts sums in order and adds up what is beyond the cap.
@@ -819,21 +869,6 @@ fn ranked(sums: HashMap<(Dimension, String), [i64; 3]>) -> Vec<DimensionCounts> 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_window_is_cut_at_whole_stretches() {
-        let cut = |from, to| Cut::new(Window { from: UnixMillis(from), to: UnixMillis(to) }, 100);
-        for ((from, to), inner, edges) in [
-            ((100, 300), (100, 300), [(100, 100), (300, 300)]),
-            ((150, 320), (200, 300), [(150, 200), (300, 320)]),
-            ((150, 220), (200, 200), [(150, 200), (200, 220)]),
-            ((150, 180), (0, 0), [(150, 180), (0, 0)]),
-            ((-150, -20), (-100, -100), [(-150, -100), (-100, -20)]),
-            ((300, 100), (300, 300), [(300, 300), (300, 300)]),
-        ] {
-            assert_eq!(cut(from, to), Cut { inner, edges }, "{from}..{to}");
-        }
-    }
 
     #[test]
     fn values_beyond_the_cap_are_added_up() {

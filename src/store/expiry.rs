@@ -6,8 +6,10 @@
 
 use super::StoreError;
 use super::days::{self, Dropped};
+use super::gather::{self, Sheaf};
 use super::kept::{self, Keep, Tidied, What};
 use super::postgres::{ATTEMPTS, PostgresStore, is_broken_off};
+use super::sums;
 use crate::domain::stored::History;
 use crate::domain::time::{DAY_MS, HOUR_MS, UnixMillis};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
@@ -15,27 +17,33 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 /// Rows of sums that one statement deletes.
 const ROWS_AT_ONCE: i64 = 20_000;
 
-/// Holds the row of the events until the transaction ends, so that it can't move.
-const HOLD: &str = "SELECT since FROM kept WHERE what = 'events' FOR SHARE";
-/// Holds both, to move them.
+/// Holds the rows of the events and of what is gathered until the transaction ends, so that they
+/// can't move.
+const HOLD: &str =
+    "SELECT since FROM kept WHERE what IN ('events', 'gathered') ORDER BY what FOR SHARE";
+/// Holds all, to move them.
 const HOLD_ALL: &str = "SELECT 1 FROM kept ORDER BY what FOR UPDATE";
 /// Bytes on disk of all our tables, indexes in.
 const BYTES: &str = "\
 SELECT CAST(COALESCE(SUM(pg_total_relation_size(c.oid)), 0) AS BIGINT) FROM pg_class c \
 WHERE c.oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = 'events'::regclass) \
 OR c.oid IN ('series'::regclass, 'classes'::regclass, 'words'::regclass, 'spans'::regclass, \
-'minute_counts'::regclass, 'class_counts'::regclass, 'class_hours'::regclass, \
-'actor_counts'::regclass, 'actor_hours'::regclass, 'wait_counts'::regclass, \
-'wait_hours'::regclass)";
+'minute_counts'::regclass, 'slot_counts'::regclass, 'hour_counts'::regclass, \
+'class_counts'::regclass, 'class_hours'::regclass, 'actor_counts'::regclass, \
+'actor_hours'::regclass, 'wait_counts'::regclass, 'wait_hours'::regclass)";
 /// How many rows the statistics say that some tables have.
 const ESTIMATE: &str = "\
 SELECT CAST(COALESCE(SUM(GREATEST(reltuples, 0)), 0) AS BIGINT) FROM pg_class \
 WHERE oid = ANY($1::text[]::regclass[])";
 
-/// Since when events are kept; this can't move before the transaction ends.
-pub(super) async fn hold(connection: &mut PgConnection) -> Result<UnixMillis, StoreError> {
-    let row = sqlx::query(HOLD).fetch_optional(connection).await?.ok_or_else(kept::missing)?;
-    Ok(UnixMillis(row.try_get(0)?))
+/// Since when events are kept, and up to when sums are gathered; neither can move before the
+/// transaction ends.
+pub(super) async fn hold(
+    connection: &mut PgConnection,
+) -> Result<(UnixMillis, UnixMillis), StoreError> {
+    let rows = sqlx::query(HOLD).fetch_all(connection).await?;
+    let [events, gathered] = rows.as_slice() else { return Err(kept::missing()) };
+    Ok((UnixMillis(events.try_get(0)?), UnixMillis(gathered.try_get(0)?)))
 }
 
 impl PostgresStore {
@@ -53,6 +61,9 @@ impl PostgresStore {
 
     async fn tidy_once(&self, keep: Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
         let mut connection = self.writers.acquire().await?;
+        if gather(&mut connection, now).await? {
+            return Ok(Tidied::More);
+        }
         let kept = advance_by_age(&mut connection, &keep, now).await?;
         let is_partial = self.remove_events(&mut connection, &kept).await?;
         let mut removed = 0;
@@ -180,9 +191,35 @@ impl PostgresStore {
     }
 }
 
+/// Gathers the sums of one stretch of receipt that is over; whether there was one.
+async fn gather(connection: &mut PgConnection, now: UnixMillis) -> Result<bool, StoreError> {
+    let over = gather::over_at(now);
+    let next = async |connection: &mut PgConnection, kept: &History| {
+        let query = sqlx::query(gather::NEXT).bind(sums::minute(kept.gathered)).bind(over);
+        query.fetch_one(connection).await?.try_get::<Option<i64>, _>(0)
+    };
+    // Nobody is held up for nothing.
+    let kept = read(connection).await?;
+    if next(connection, &kept).await?.is_none() {
+        return Ok(false);
+    }
+    let mut transaction = connection.begin().await?;
+    sqlx::query(HOLD_ALL).fetch_all(&mut *transaction).await?;
+    let kept = read(&mut transaction).await?;
+    // Another replica may have been first.
+    let Some(received) = next(&mut transaction, &kept).await? else { return Ok(true) };
+    let sheaf = Sheaf::of_stretch(received, &kept);
+    for text in sheaf.statements() {
+        sqlx::query(AssertSqlSafe(text)).persistent(false).execute(&mut *transaction).await?;
+    }
+    sqlx::query(gather::MOVE).bind(sheaf.mark().0).execute(&mut *transaction).await?;
+    transaction.commit().await?;
+    Ok(true)
+}
+
 /// The first minute of which a kind is kept.
 fn before(kept: &History, what: What) -> i64 {
-    kept::minute(match what {
+    sums::minute(match what {
         What::Events => kept.events.since,
         What::Sums => kept.sums.since,
     })
@@ -193,11 +230,9 @@ async fn read(connection: &mut PgConnection) -> Result<History, StoreError> {
     let rows = sqlx::query(kept::READ).fetch_all(connection).await?;
     let read = |row: &sqlx::postgres::PgRow| {
         let number = |at: usize| row.try_get(at);
-        let numbers = [number(0)?, number(1)?, number(2)?, number(3)?, number(4)?];
-        Ok::<_, StoreError>(kept::since(numbers))
+        Ok::<_, StoreError>([number(0)?, number(1)?, number(2)?, number(3)?, number(4)?])
     };
-    let [events, sums] = rows.as_slice() else { return Err(kept::missing()) };
-    Ok(History { events: read(events)?, sums: read(sums)? })
+    kept::history(&rows.iter().map(read).collect::<Result<Vec<_>, _>>()?)
 }
 
 /// Moves the beginning of what is kept to where its age asks for it.
@@ -229,8 +264,14 @@ async fn advance(
     since: UnixMillis,
     is_for_budget: bool,
 ) -> Result<(), StoreError> {
+    if what == What::Events {
+        let kept = read(connection).await?;
+        for text in Sheaf::of_past(since, &kept).statements() {
+            sqlx::query(AssertSqlSafe(text)).persistent(false).execute(&mut *connection).await?;
+        }
+    }
     let last = sqlx::query(kept::LAST_RECEIVED_OF)
-        .bind(kept::minute(since))
+        .bind(sums::minute(since))
         .fetch_one(&mut *connection)
         .await?;
     sqlx::query(kept::ADVANCE)

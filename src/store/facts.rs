@@ -3,7 +3,6 @@
 use super::counts::{BySeries, TopActors};
 use super::lists::{identity, order};
 use super::reader::{Arg, Reader};
-use super::sql::Unscoped;
 use super::{Store, StoreError, sql};
 use crate::domain::checklist::operations::{MAX_RECORDS, joined_attempts};
 use crate::domain::checklist::{Comparison, Facts, KeyService};
@@ -215,7 +214,7 @@ async fn attempt_rows(
     mut args: Vec<Arg>,
 ) -> Result<i64, StoreError> {
     let text = sql::seen_by(sql::ATTEMPT_ROWS, source);
-    let text = sql::scope(&sql::clock(&text, view.time), &view.scope, Unscoped::Each, &mut args);
+    let text = sql::scope(&sql::clock(&text, view.time), &view.scope, sql::EACH_SERIES, &mut args);
     Ok(reader.first(text, &args).await?.map(|row| row.int(0)).transpose()?.unwrap_or_default())
 }
 
@@ -259,7 +258,7 @@ async fn sample(
         let text = sql::OF_OPERATIONS.replace("{operations}", &condition);
         let text = sql::seen_by(&text, source);
         let text =
-            sql::scope(&sql::clock(&text, view.time), &view.scope, Unscoped::Each, &mut args);
+            sql::scope(&sql::clock(&text, view.time), &view.scope, sql::EACH_SERIES, &mut args);
         kept.add(reader.events(&text, &args).await?);
     }
     let earlier = View {
@@ -392,7 +391,7 @@ async fn duration_p95(
 ) -> Result<Option<i64>, StoreError> {
     let mut args = vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0)];
     let text = sql::seen_by(sql::DURATIONS, source);
-    let text = sql::scope(&sql::clock(&text, view.time), &view.scope, Unscoped::Each, &mut args);
+    let text = sql::scope(&sql::clock(&text, view.time), &view.scope, sql::EACH_SERIES, &mut args);
     let rows = reader.all(text, &args).await?;
     let mut total = 0_i64;
     for row in &rows {
@@ -418,7 +417,7 @@ async fn duplicates(reader: &mut Reader, view: &View, source: Vantage) -> Result
         let mut args = vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0)];
         let text = sql::seen_by(question, source);
         let text =
-            sql::scope(&sql::clock(&text, view.time), &view.scope, Unscoped::Each, &mut args);
+            sql::scope(&sql::clock(&text, view.time), &view.scope, sql::EACH_SERIES, &mut args);
         if let Some(row) = reader.first(text, &args).await? {
             sum += row.int(0)?;
         }

@@ -7,8 +7,7 @@
 //! from then on; a kill in the middle leaves some rows for the next start to remove.
 
 use super::StoreError;
-use super::batch::{HOUR, SLOT};
-use super::sql::{self, Sums};
+use super::sums::{self, HOUR, SLOT, Sums};
 use crate::domain::stored::{History, Since};
 use crate::domain::time::{DAY_MS, HOUR_MS, MINUTE_MS, Millis, UnixMillis};
 
@@ -50,7 +49,7 @@ impl What {
     }
 }
 
-/// Both rows of `kept`, events first.
+/// The rows of `kept`: events, gathered, sums.
 pub(super) const READ: &str = "\
 SELECT since, received_since, budget_since, removed, removed_for_budget FROM kept ORDER BY what";
 /// The latest hour (in minutes) in which anything was received that happened before `$1` (likewise).
@@ -69,14 +68,16 @@ UPDATE kept SET removed = removed + $1, removed_for_budget = removed_for_budget 
 WHERE what = $3";
 
 /// Tables of sums with the width of their rows, the column of their time, and when they end.
-pub(super) const SUMS: [(Sums, What); 7] = [
-    (sql::CLASS_SUMS, What::Events),
-    (sql::ACTOR_SUMS, What::Events),
-    (sql::WAIT_SUMS, What::Events),
-    (sql::MINUTES, What::Events),
-    (sql::CLASS_HOURS, What::Sums),
-    (sql::ACTOR_HOURS, What::Sums),
-    (sql::WAIT_HOURS, What::Sums),
+pub(super) const SUMS: [(Sums, What); 9] = [
+    (sums::MINUTES, What::Events),
+    (sums::SLOT_COUNTS, What::Events),
+    (sums::CLASS_SUMS, What::Events),
+    (sums::ACTOR_SUMS, What::Events),
+    (sums::WAIT_SUMS, What::Events),
+    (sums::HOUR_COUNTS, What::Sums),
+    (sums::CLASS_HOURS, What::Sums),
+    (sums::ACTOR_HOURS, What::Sums),
+    (sums::WAIT_HOURS, What::Sums),
 ];
 /// Widths of spans, and when those end.
 pub(super) const SPANS: [(i64, What); 2] = [(SLOT, What::Events), (HOUR, What::Sums)];
@@ -85,10 +86,13 @@ pub(super) const NAMES: [&str; 2] = ["series", "words"];
 /// Numbers of names that are looked through at once.
 pub(super) const NAMES_AT_ONCE: i64 = 4_000;
 
-/// A row of [`READ`].
-pub(super) fn since(
-    [since, received_since, budget_since, removed, removed_for_budget]: [i64; 5],
-) -> Since {
+/// What the rows of [`READ`] say.
+pub(super) fn history(rows: &[[i64; 5]]) -> Result<History, StoreError> {
+    let [events, gathered, sums] = rows else { return Err(missing()) };
+    Ok(History { events: since(*events), sums: since(*sums), gathered: UnixMillis(gathered[0]) })
+}
+
+fn since([since, received_since, budget_since, removed, removed_for_budget]: [i64; 5]) -> Since {
     Since {
         since: UnixMillis(since),
         received_since: UnixMillis(received_since),
@@ -98,12 +102,12 @@ pub(super) fn since(
     }
 }
 
-/// The table `kept` doesn't have its two rows.
+/// The table `kept` doesn't have its three rows.
 pub(super) fn missing() -> StoreError {
     StoreError::Corrupt {
         table: "kept",
         column: "what",
-        reason: "events and sums must be there, each once".to_owned(),
+        reason: "events, gathered and sums must be there, each once".to_owned(),
     }
 }
 
@@ -120,11 +124,6 @@ pub(super) fn by_age(keep: &Keep, what: What, now: UnixMillis, width_ms: i64) ->
 /// is; `last` is the answer to [`LAST_RECEIVED_OF`].
 pub(super) fn received_since(last: Option<i64>) -> i64 {
     last.map_or(i64::MIN, |hour| hour.saturating_add(HOUR).saturating_mul(MINUTE_MS))
-}
-
-/// A moment as the start of a stretch of sums, in minutes.
-pub(super) const fn minute(at: UnixMillis) -> i64 {
-    at.0.div_euclid(MINUTE_MS)
 }
 
 /// The first day whose names stay: a name that was last used on an earlier one is used by nothing.
@@ -172,6 +171,7 @@ mod tests {
         History {
             events: since([events, events, i64::MIN, 0, 0]),
             sums: since([sums, sums, i64::MIN, 0, 0]),
+            gathered: UnixMillis(i64::MIN),
         }
     }
 

@@ -3,11 +3,10 @@
 use super::batch::ACTORS;
 use super::reader::{Arg, Reader, Snapshot, in_slices, marks};
 use super::rows::Named;
-use super::sql::Unscoped;
 use super::{Store, StoreError, rows, sql};
 use crate::domain::event::{AttemptError, Vantage};
 use crate::domain::stored::{
-    Cursor, Dimension, Matches, RowFilter, RowPage, StoredEvent, TimeBasis, View,
+    Cursor, Dimension, Matches, RowFilter, RowPage, Scope, StoredEvent, TimeBasis, View,
 };
 use crate::domain::time::{UnixMillis, Window};
 use std::collections::{BTreeSet, HashSet};
@@ -18,6 +17,8 @@ pub const LOOKUP_LIMIT: i64 = 500;
 pub const OPERATION_LIMIT: i64 = 10_000;
 /// Most rows on a page of a list.
 pub const PAGE_LIMIT: u32 = 1_000;
+/// A scope of so many series is looked through series by series; one of more by time alone.
+const FEW_SERIES: usize = 16;
 /// Events fetched by identity in one statement.
 const REFS_AT_ONCE: usize = 200;
 
@@ -232,8 +233,17 @@ impl Reader {
         condition: &str,
         args: &[Arg],
     ) -> Result<Vec<StoredEvent>, StoreError> {
-        let text = format!("{}{condition}", sql::EVENTS);
-        let rows = self.all(text, args).await?;
+        self.some_events(sql::EVENTS, condition, args).await
+    }
+
+    /// Events of a statement with the columns of `sql::EVENTS`.
+    async fn some_events(
+        &mut self,
+        events: &str,
+        condition: &str,
+        args: &[Arg],
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let rows = self.all(format!("{events}{condition}"), args).await?;
         let numbers = |at: usize| rows.iter().map(|row| row.int(at)).collect::<Result<Vec<_>, _>>();
         let (series, classes) = (numbers(rows::SERIES_AT)?, numbers(rows::CLASS_AT)?);
         let mut words = BTreeSet::new();
@@ -260,8 +270,41 @@ impl Reader {
         let only = if only.is_empty() { "1 = 1".to_owned() } else { only.join(" AND ") };
         let text = sql::seen_by(&sql::ATTEMPTS.replace("{only}", &only), source);
         let text = sql::clock(&text, view.time);
-        let text = sql::scope(&text, &view.scope, Unscoped::Each, &mut args);
-        self.events(&text, &args).await
+        let few = match view.time {
+            TimeBasis::Event => self.few_series(&view.scope).await?,
+            TimeBasis::Received => None,
+        };
+        let Some(series) = few else {
+            let text = sql::scope(&text, &view.scope, sql::EACH_SERIES, &mut args);
+            return self.events(&text, &args).await;
+        };
+        // The newest of each series, by its own index: however rare they are among all.
+        let of_each: Vec<String> = series
+            .into_iter()
+            .map(|id| {
+                let own = format!("e.series_id = {}", marks(&mut args, [Arg::Int(id)]));
+                let text = text.replace("{scope}", &own);
+                format!("SELECT * FROM (SELECT e.* FROM events e {text}) one")
+            })
+            .collect();
+        if of_each.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of_all = format!("FROM ({}) e ", of_each.join(" UNION ALL "));
+        let newest = "ORDER BY e.occurred_at DESC, e.event_id DESC LIMIT $3";
+        self.some_events(&sql::EVENTS.replace("FROM events e ", &of_all), newest, &args).await
+    }
+
+    /// The numbers of a scope's series where they are few.
+    async fn few_series(&mut self, scope: &Scope) -> Result<Option<Vec<i64>>, StoreError> {
+        let mut args = Vec::new();
+        let Some(condition) = sql::of_series(scope, &mut args) else { return Ok(None) };
+        let text = format!("SELECT id FROM series WHERE {condition} LIMIT {}", FEW_SERIES + 1);
+        let rows = self.all(text, &args).await?;
+        if rows.len() > FEW_SERIES {
+            return Ok(None);
+        }
+        Ok(Some(rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?))
     }
 }
 

@@ -25,6 +25,7 @@ mod detail;
 mod error;
 mod expiry;
 mod facts;
+mod gather;
 mod kept;
 mod lists;
 mod migrations;
@@ -38,6 +39,7 @@ mod rows;
 mod series;
 mod sql;
 mod sqlite;
+mod sums;
 #[cfg(test)]
 mod test_schema;
 mod verify;

@@ -217,9 +217,9 @@ async fn a_sample_holds_limited_attempts_and_the_rest_of_their_operations_first(
 fn marks_in_statements_are_all_known() {
     let mut args = Vec::new();
     let text = sql::scope(
-        &sql::sums_of(&sql::clock(sql::CELLS, TimeBasis::Event), sql::CLASS_HOURS, sql::CLASS_SUMS),
+        &sql::clock(sql::EVENT_BUCKETS, TimeBasis::Event),
         &Scope::default(),
-        sql::Unscoped::Each,
+        sql::EACH_SERIES,
         &mut args,
     );
     assert!(!text.contains('{'), "{text}");

@@ -10,6 +10,7 @@
 use super::batch::{self, Dictionary, Ids, Missing, Name};
 use super::days::{self, DayTable, Days, Dropped};
 use super::rows::{Draft, SeriesKey};
+use super::sums::{self, Sums};
 use super::{READ_LIMIT, StoreError, expiry, migrations, sql};
 use crate::domain::stored::{Inserted, SenderCounts};
 use crate::domain::time::UnixMillis;
@@ -18,7 +19,7 @@ use sqlx::{
     Arguments as _, AssertSqlSafe, ConnectOptions as _, Connection as _, PgConnection, PgPool,
     Postgres, Row as _,
 };
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::ErrorKind;
 use std::str::FromStr as _;
 use std::sync::Arc;
@@ -61,21 +62,22 @@ pub(super) struct PostgresStore {
 #[derive(Debug)]
 struct Statements {
     events: Arc<str>,
-    /// In the order of [`sql::TABLES_OF_SUMS`].
-    sums: [Arc<str>; sql::TABLES_OF_SUMS.len()],
+    /// By table.
+    sums: HashMap<&'static str, Arc<str>>,
 }
 
 impl Statements {
     fn new() -> Self {
-        let sums = |sums: sql::Sums| {
+        let sums = |sums: Sums| {
             let arrays: Vec<String> =
                 (1..=sums.columns.len()).map(|n| format!("${n}::bigint[]")).collect();
-            Arc::from(format!(
+            let text = format!(
                 "{}SELECT * FROM unnest({}){}",
                 sums.head(),
                 arrays.join(", "),
                 sums.tail()
-            ))
+            );
+            (sums.table, Arc::from(text))
         };
         let arrays: Vec<String> = sql::EVENT_INSERT
             .iter()
@@ -96,7 +98,7 @@ impl Statements {
                 sql::EVENT_INSERT.join(", "),
                 arrays.join(", ")
             )),
-            sums: sql::TABLES_OF_SUMS.map(sums),
+            sums: sums::FINE.into_iter().chain(sums::GATHERED).map(sums).collect(),
         }
     }
 }
@@ -290,7 +292,7 @@ impl PostgresStore {
         received_at: UnixMillis,
     ) -> Result<Vec<Inserted>, StoreError> {
         let mut transaction = connection.begin().await?;
-        let since = expiry::hold(&mut transaction).await?;
+        let (since, gathered) = expiry::hold(&mut transaction).await?;
         let stored = stored(&mut transaction, &self.days, drafts).await?;
         let mut results = batch::sift(drafts, &stored, since);
         let mut new: Vec<usize> = (0..drafts.len()).filter(|at| results[*at].is_new()).collect();
@@ -315,12 +317,16 @@ impl PostgresStore {
             transaction.rollback().await?;
             return Ok(results);
         }
-        let sums =
-            batch::add_up(new.iter().map(|at| (&drafts[*at], ids[*at], results[*at])), received_at);
-        for (text, (table, numbers)) in self.statements.sums.iter().zip(sums.tables()) {
-            add_rows(&mut transaction, text, table.columns.len(), numbers).await?;
+        let added = batch::add_up(
+            new.iter().map(|at| (&drafts[*at], ids[*at], results[*at])),
+            received_at,
+            gathered,
+        );
+        for (table, numbers) in added.tables() {
+            let text = self.statements.sums.get(table.table).cloned().unwrap_or_default();
+            add_rows(&mut transaction, &text, table.columns.len(), numbers).await?;
         }
-        add_senders(&mut transaction, &sums.senders).await?;
+        add_senders(&mut transaction, &added.senders).await?;
         transaction.commit().await?;
         Ok(results)
     }

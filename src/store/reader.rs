@@ -105,6 +105,8 @@ impl Row {
 pub(super) struct Reader {
     pub(super) snapshot: Snapshot,
     pub(super) names: Arc<Names>,
+    /// Once it was asked for.
+    kept: Option<History>,
 }
 
 /// A transaction that reads.
@@ -144,7 +146,7 @@ impl Reader {
                 pool.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
             ),
         };
-        Ok(Self { snapshot, names: Arc::clone(&store.names) })
+        Ok(Self { snapshot, names: Arc::clone(&store.names), kept: None })
     }
 
     async fn on_sqlite(
@@ -158,18 +160,22 @@ impl Reader {
             .lock_handle()
             .await?
             .set_progress_handler(20_000, move || tokio::time::Instant::now() < end);
-        Ok(Self { snapshot: Snapshot::Sqlite(transaction), names: Arc::clone(&store.names) })
+        let snapshot = Snapshot::Sqlite(transaction);
+        Ok(Self { snapshot, names: Arc::clone(&store.names), kept: None })
     }
 
     /// Since when there are events and sums, in this snapshot.
     pub(super) async fn kept(&mut self) -> Result<History, StoreError> {
+        if let Some(kept) = self.kept {
+            return Ok(kept);
+        }
         let rows = self.all(kept::READ, &[]).await?;
         let read = |row: &Row| {
-            let numbers = [row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?];
-            Ok::<_, StoreError>(kept::since(numbers))
+            Ok::<_, StoreError>([row.int(0)?, row.int(1)?, row.int(2)?, row.int(3)?, row.int(4)?])
         };
-        let [events, sums] = rows.as_slice() else { return Err(kept::missing()) };
-        Ok(History { events: read(events)?, sums: read(sums)? })
+        let kept = kept::history(&rows.iter().map(read).collect::<Result<Vec<_>, _>>()?)?;
+        self.kept = Some(kept);
+        Ok(kept)
     }
 
     /// The view that can be counted exactly in this snapshot.

@@ -2,9 +2,10 @@
 //! by the code that wrote the sums, and compares. Sums of stretches whose events are not kept any
 //! more have nothing to be compared with.
 
-use super::batch::{ACTORS, HOUR, SLOT};
+use super::batch::ACTORS;
 use super::reader::Reader;
-use super::{Store, StoreError, sql};
+use super::sums::{self, HOUR, SLOT, Sums};
+use super::{Store, StoreError};
 use crate::domain::time::{MINUTE_MS, UnixMillis};
 
 /// What a recount found.
@@ -61,6 +62,14 @@ impl Range {
         Self { from: start.0, to: start.0.saturating_add(width * MINUTE_MS) }
     }
 
+    /// The condition that an event is in it and gathered.
+    fn of_gathered(&self, alias: &str) -> String {
+        format!(
+            "{} AND {alias}received_at < (SELECT since FROM kept WHERE what = 'gathered')",
+            self.of_events(alias)
+        )
+    }
+
     /// The condition that an event is in it.
     fn of_events(&self, alias: &str) -> String {
         let Self { from, to } = self;
@@ -77,31 +86,92 @@ impl Range {
 /// A table of sums, or the rows of `spans` of one width.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Recounted {
-    pub(super) sums: sql::Sums,
+    pub(super) sums: Sums,
     /// Minutes that each row stands for.
     pub(super) width: i64,
     /// The column of a row's time.
     start: &'static str,
-    recount: fn(i64, &Range) -> String,
+    recount: fn(&Range) -> String,
 }
 
 /// All of them.
-pub(super) const RECOUNTED: [Recounted; 9] = [
-    Recounted { sums: sql::SPANS, width: SLOT, start: "start", recount: spans },
-    Recounted { sums: sql::SPANS, width: HOUR, start: "start", recount: spans },
+pub(super) const RECOUNTED: [Recounted; 11] = [
     Recounted {
-        sums: sql::MINUTES,
-        width: HOUR,
-        start: "hour",
-        recount: |_, range| minutes(range),
+        sums: sums::SPANS,
+        width: SLOT,
+        start: "start",
+        recount: |range| spans(SLOT, &range.of_events("")),
     },
-    Recounted { sums: sql::CLASS_SUMS, width: SLOT, start: "start", recount: classes },
-    Recounted { sums: sql::CLASS_HOURS, width: HOUR, start: "start", recount: classes },
-    Recounted { sums: sql::ACTOR_SUMS, width: SLOT, start: "start", recount: actors },
-    Recounted { sums: sql::ACTOR_HOURS, width: HOUR, start: "start", recount: actors },
-    Recounted { sums: sql::WAIT_SUMS, width: SLOT, start: "start", recount: waits },
-    Recounted { sums: sql::WAIT_HOURS, width: HOUR, start: "start", recount: waits },
+    Recounted {
+        sums: sums::SPANS,
+        width: HOUR,
+        start: "start",
+        recount: |range| spans(HOUR, &range.of_events("")),
+    },
+    Recounted {
+        sums: sums::MINUTES,
+        width: SLOT,
+        start: "slot",
+        recount: |range| counts(SLOT, true, &range.of_events("e.")),
+    },
+    Recounted {
+        sums: sums::SLOT_COUNTS,
+        width: SLOT,
+        start: "start",
+        recount: |range| counts(SLOT, false, &range.of_gathered("e.")),
+    },
+    Recounted {
+        sums: sums::HOUR_COUNTS,
+        width: HOUR,
+        start: "start",
+        recount: |range| counts(HOUR, false, &range.of_gathered("e.")),
+    },
+    Recounted {
+        sums: sums::CLASS_SUMS,
+        width: SLOT,
+        start: "start",
+        recount: |range| classes(SLOT, &range.of_events("")),
+    },
+    Recounted {
+        sums: sums::CLASS_HOURS,
+        width: HOUR,
+        start: "start",
+        recount: |range| classes(HOUR, &range.of_gathered("")),
+    },
+    Recounted {
+        sums: sums::ACTOR_SUMS,
+        width: SLOT,
+        start: "start",
+        recount: |range| {
+            let pairs = actors(SLOT, "p.id", &range.of_events("e."));
+            format!("{pairs} UNION ALL {}", actors(SLOT, ALL, &range.of_gathered("e.")))
+        },
+    },
+    Recounted {
+        sums: sums::ACTOR_HOURS,
+        width: HOUR,
+        start: "start",
+        recount: |range| {
+            let events = range.of_gathered("e.");
+            format!("{} UNION ALL {}", actors(HOUR, "p.id", &events), actors(HOUR, ALL, &events))
+        },
+    },
+    Recounted {
+        sums: sums::WAIT_SUMS,
+        width: SLOT,
+        start: "start",
+        recount: |range| waits(SLOT, &range.of_events("")),
+    },
+    Recounted {
+        sums: sums::WAIT_HOURS,
+        width: HOUR,
+        start: "start",
+        recount: |range| waits(HOUR, &range.of_gathered("")),
+    },
 ];
+
+/// The series that stands for all in sums.
+const ALL: &str = "CAST(0 AS BIGINT)";
 
 impl Recounted {
     /// The condition that a row is one of these, in a stretch of time.
@@ -128,13 +198,13 @@ impl Recounted {
              GROUP BY {columns} HAVING COUNT(*) <> 2) rows) differing \
              GROUP BY stretch ORDER BY stretch",
             start = self.start,
-            recounted = (self.recount)(self.width, range),
+            recounted = (self.recount)(range),
         )
     }
 
     /// Statements that make the rows of a stretch anew.
     pub(super) fn mend(&self, range: &Range) -> [String; 2] {
-        let recounted = (self.recount)(self.width, range);
+        let recounted = (self.recount)(range);
         [
             format!("DELETE FROM {} WHERE {}", self.sums.table, self.rows(range)),
             format!("{}{recounted}", self.sums.head()),
@@ -163,8 +233,8 @@ fn floor(column: &str, width: i64) -> String {
     format!("({column} - (({column} % {ms}) + {ms}) % {ms}) / {MINUTE_MS}")
 }
 
-/// Sums per minute, counted from the events.
-fn minutes(range: &Range) -> String {
+/// Counts per `width` minutes, or by minute within them, counted from the events.
+fn counts(width: i64, by_minute: bool, events: &str) -> String {
     let sum = |condition: &str| {
         format!("CAST(SUM(CASE WHEN {condition} THEN e.count ELSE 0 END) AS BIGINT)")
     };
@@ -184,55 +254,59 @@ fn minutes(range: &Range) -> String {
         sum(&format!("e.attempt > 1 AND {ended_well}")),
         sum("c.outcome IN ('exhausted', 'deadline-exceeded', 'dead-lettered')"),
     ];
+    let [start, received] = ["e.occurred_at", "e.received_at"];
+    let vantage = "CAST(CASE c.vantage WHEN 'client' THEN 0 WHEN 'gateway' THEN 1 ELSE 2 END \
+                   AS BIGINT)";
+    let (minutes, own) = if by_minute {
+        (format!("{}, {}, ", floor(start, 1), floor(received, 1)), 1)
+    } else {
+        (String::new(), width)
+    };
     let by_series = |series: &str| {
         format!(
-            "SELECT {}, {}, {series}, {}, {}, {} FROM events e CROSS JOIN classes c \
-             WHERE c.id = e.class_id AND c.vantage = 'client' AND {} GROUP BY 1, 2, 3, 4, 5",
-            floor("e.occurred_at", HOUR),
-            floor("e.received_at", HOUR),
-            floor("e.occurred_at", 1),
-            floor("e.received_at", 1),
+            "SELECT {}, {}, {series}, {vantage}, {minutes}{}, \
+             MAX({start} - {} * {MINUTE_MS}) FROM events e CROSS JOIN classes c \
+             WHERE c.id = e.class_id AND {events} GROUP BY {}",
+            floor(start, width),
+            floor(received, width),
             measures.join(", "),
-            range.of_events("e.")
+            floor(start, own),
+            if by_minute { "1, 2, 3, 4, 5, 6" } else { "1, 2, 3, 4" },
         )
     };
-    format!("{} UNION ALL {}", by_series("e.series_id"), by_series("CAST(0 AS BIGINT)"))
+    format!("{} UNION ALL {}", by_series("e.series_id"), by_series(ALL))
 }
 
 /// Sums by class per `width` minutes, counted from the events.
-fn classes(width: i64, range: &Range) -> String {
+fn classes(width: i64, events: &str) -> String {
     let by_series = |series: &str| {
         format!(
-            "SELECT {}, {}, {series}, class_id, \
-             CAST(CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END AS BIGINT), \
-             CAST(SUM(count) AS BIGINT), MAX(occurred_at - {} * {MINUTE_MS}) \
-             FROM events WHERE {} GROUP BY 1, 2, 3, 4, 5",
+            "SELECT {}, {}, {series}, class_id, CAST(SUM(count) AS BIGINT), \
+             CAST(SUM(CASE WHEN attempt > 1 THEN count ELSE 0 END) AS BIGINT) \
+             FROM events WHERE {events} GROUP BY 1, 2, 3, 4",
             floor("occurred_at", width),
             floor("received_at", width),
-            floor("occurred_at", width),
-            range.of_events(""),
         )
     };
-    format!("{} UNION ALL {}", by_series("series_id"), by_series("CAST(0 AS BIGINT)"))
+    format!("{} UNION ALL {}", by_series("series_id"), by_series(ALL))
 }
 
-/// Sums by pair and actor per `width` minutes, counted from the events.
-fn actors(width: i64, range: &Range) -> String {
+/// Sums by pair (`series` is its number) and actor per `width` minutes, counted from the events.
+fn actors(width: i64, series: &str, events: &str) -> String {
     let parts: Vec<String> = ACTORS
         .iter()
         .map(|(_, column)| {
             format!(
-                "SELECT {}, {}, p.id, e.{column}, \
+                "SELECT {}, {}, {series}, e.{column}, \
                  CAST(SUM(e.count) AS BIGINT), CAST(SUM(e.count * c.limited) AS BIGINT), \
                  CAST(SUM(CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END) AS BIGINT) \
                  FROM events e CROSS JOIN classes c CROSS JOIN series s CROSS JOIN series p \
                  WHERE c.id = e.class_id AND c.vantage = 'client' AND s.id = e.series_id \
                  AND p.service = s.service AND p.upstream = s.upstream \
                  AND p.environment = s.environment AND p.route = '' AND e.{column} IS NOT NULL \
-                 AND {} GROUP BY 1, 2, 3, 4",
+                 AND {events} GROUP BY 1, 2, 3, 4",
                 floor("e.occurred_at", width),
                 floor("e.received_at", width),
-                range.of_events("e.")
             )
         })
         .collect();
@@ -240,26 +314,24 @@ fn actors(width: i64, range: &Range) -> String {
 }
 
 /// Sums by bucket of the promised wait per `width` minutes, counted from the events.
-fn waits(width: i64, range: &Range) -> String {
+fn waits(width: i64, events: &str) -> String {
     let by_series = |series: &str| {
         format!(
             "SELECT {}, {}, {series}, wait_bucket, CAST(SUM(count) AS BIGINT) FROM events \
-             WHERE wait_bucket IS NOT NULL AND {} GROUP BY 1, 2, 3, 4",
+             WHERE wait_bucket IS NOT NULL AND {events} GROUP BY 1, 2, 3, 4",
             floor("occurred_at", width),
             floor("received_at", width),
-            range.of_events(""),
         )
     };
-    format!("{} UNION ALL {}", by_series("series_id"), by_series("CAST(0 AS BIGINT)"))
+    format!("{} UNION ALL {}", by_series("series_id"), by_series(ALL))
 }
 
 /// The stretches of `width` minutes, counted from the events.
-fn spans(width: i64, range: &Range) -> String {
+fn spans(width: i64, events: &str) -> String {
     format!(
-        "SELECT DISTINCT CAST({width} AS BIGINT), {}, {} FROM events WHERE {}",
+        "SELECT DISTINCT CAST({width} AS BIGINT), {}, {} FROM events WHERE {events}",
         floor("occurred_at", width),
         floor("received_at", width),
-        range.of_events("")
     )
 }
 
@@ -269,14 +341,15 @@ impl Store {
     pub async fn recount(&self) -> Result<Recount, StoreError> {
         let mut reader = self.reader().await?;
         reader.lift_limit().await?;
-        let range = Range::since(reader.kept().await?.events.since);
+        let kept = reader.kept().await?;
+        let range = Range::since(kept.events.since);
         let (of_events, of_sums) = (range.of_events(""), range.of_sums("start"));
         let mut numbers = [0_i64; 3];
         for (number, text) in numbers.iter_mut().zip([
             format!("SELECT COUNT(*) FROM events WHERE {of_events}"),
             format!("SELECT CAST(COALESCE(SUM(count), 0) AS BIGINT) FROM events WHERE {of_events}"),
             format!(
-                "SELECT CAST(COALESCE(SUM(n), 0) AS BIGINT) FROM class_counts \
+                "SELECT CAST(COALESCE(SUM(attempts), 0) AS BIGINT) FROM class_counts \
                  WHERE series_id = 0 AND {of_sums}"
             ),
         ]) {

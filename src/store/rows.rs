@@ -121,11 +121,6 @@ impl Draft {
             redactions,
         }
     }
-
-    /// 1 for a first attempt, 2 for a second, 3 for every later one.
-    pub(super) fn rank(&self) -> i64 {
-        i64::from(self.attempt.clamp(1, 3))
-    }
 }
 
 /// A text without zero bytes that fits an index: a longer one is cut and its hash put behind, so

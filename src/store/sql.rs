@@ -3,9 +3,9 @@
 //!
 //! - `{scope}`, `{sums}`: conditions on the series of events and of sums ([`scope`]).
 //! - `{vantage}`: who saw the attempts that are counted ([`seen_by`]).
-//! - `{hours}`, `{fine}`: the tables of sums per hour and per five minutes ([`sums_of`]).
-//! - `{at}`, `{start}`, `{minute}`: the columns of the clock that the question goes by ([`clock`]).
-//! - `{cells}`, `{actor_cells}`, `{kinds}`: other constants of this file.
+//! - `{at}`, `{start}`: the columns of the clock that the question goes by ([`clock`]).
+//! - `{parts}`: the rows of sums that stand for a window (`sums`).
+//! - `{rank}`, `{kinds}`: other constants of this file.
 
 use super::reader::Arg;
 use crate::domain::event::Vantage;
@@ -33,96 +33,35 @@ pub(super) const BY_ID: &str = " ORDER BY e.occurred_at, e.attempt, e.event_id L
 pub(super) const IN_SLICES: &str = "e.id IN (SELECT x.id FROM slices v CROSS JOIN ids x \
 WHERE v.from_at < {to} AND v.to_at > {from} AND x.slice = v.id AND x.key IN ({keys}))";
 
-/// The parts of a window in sums: rows `c` of `{hours}` from `$1` to `$2`, of `{fine}` from `$3` to
-/// `$4` and from `$5` to `$6`, each through the stretches that there are (`p`).
-macro_rules! from_sums {
-    ($columns:literal) => {
-        concat!(
-            "SELECT ",
-            $columns,
-            " FROM spans p CROSS JOIN {hours} c WHERE p.width = 60 AND p.{start} >= $1 \
-             AND p.{start} < $2 AND c.start = p.start AND c.received = p.received AND {sums} \
-             UNION ALL SELECT ",
-            $columns,
-            " FROM spans p CROSS JOIN {fine} c WHERE p.width = 5 AND p.{start} >= $3 \
-             AND p.{start} < $4 AND c.start = p.start AND c.received = p.received AND {sums} \
-             UNION ALL SELECT ",
-            $columns,
-            " FROM spans p CROSS JOIN {fine} c WHERE p.width = 5 AND p.{start} >= $5 \
-             AND p.{start} < $6 AND c.start = p.start AND c.received = p.received AND {sums}"
-        )
-    };
-}
+/// Counts of the ends of a window (`$1` to `$2`, `$3` to `$4`, in milliseconds) from the events' own
+/// index, by class and rank; `{series}` is the column of the series, or 0 for all of them.
+pub(super) const EDGES: &str = "\
+SELECT class_id, rank, CAST(SUM(count) AS BIGINT), MAX(occurred_at), series_id FROM (\
+SELECT {series} AS series_id, class_id, {rank} AS rank, count, occurred_at FROM events \
+WHERE {at} >= $1 AND {at} < $2 AND {scope} UNION ALL \
+SELECT {series} AS series_id, class_id, {rank} AS rank, count, occurred_at FROM events \
+WHERE {at} >= $3 AND {at} < $4 AND {scope}) edges GROUP BY series_id, class_id, rank";
 
-/// Counts of a window by series, class and rank: whole stretches from the sums, the edges (`$7` to
-/// `$8`, `$9` to `$10`) from the events' own index. The scope stands in each part, where it keeps
-/// rows out before they are put together.
-pub(super) const CELLS: &str = concat!(
-    from_sums!("c.series_id, c.class_id, c.rank, c.n, c.start * 60000 + c.last_ms AS last_at"),
-    " UNION ALL \
-SELECT series_id, class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
-count, occurred_at FROM events WHERE {at} >= $7 AND {at} < $8 AND {scope} \
-UNION ALL \
-SELECT series_id, class_id, CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END, \
-count, occurred_at FROM events WHERE {at} >= $9 AND {at} < $10 AND {scope}"
-);
-
-/// [`CELLS`] added up by class and rank, for totals.
-pub(super) const TOTALS: &str = "\
-SELECT class_id, rank, CAST(SUM(n) AS BIGINT), MAX(last_at) FROM ({cells}) cells \
-GROUP BY class_id, rank";
-
-/// [`CELLS`] added up by series, class and rank.
-pub(super) const TOTALS_BY_SERIES: &str = "\
-SELECT class_id, rank, CAST(SUM(n) AS BIGINT), MAX(last_at), series_id FROM ({cells}) cells \
-GROUP BY series_id, class_id, rank";
-
-/// Counts of a window (`$1` to `$2`, in minutes; the hours that hold them begin at `$4` and end
-/// before `$5`) in buckets of `$3` minutes. The double remainder rounds moments before 1970
-/// downwards as well.
-pub(super) const BUCKETS: &str = "\
-SELECT c.{minute} - ((c.{minute} % $3) + $3) % $3 AS start, \
-CAST(SUM(attempts) AS BIGINT), CAST(SUM(answered) AS BIGINT), CAST(SUM(requests) AS BIGINT), \
-CAST(SUM(retries) AS BIGINT), CAST(SUM(status_429) AS BIGINT), CAST(SUM(limited) AS BIGINT), \
-CAST(SUM(limited_retries) AS BIGINT), CAST(SUM(succeeded) AS BIGINT), \
-CAST(SUM(server_errors) AS BIGINT), CAST(SUM(errors) AS BIGINT), \
-CAST(SUM(retried_operations) AS BIGINT), CAST(SUM(retry_successes) AS BIGINT), \
-CAST(SUM(gave_up) AS BIGINT) \
-FROM spans p CROSS JOIN minute_counts c WHERE p.width = 60 AND p.{start} >= $4 AND p.{start} < $5 \
-AND c.hour = p.start AND c.received_hour = p.received AND {sums} \
-AND c.{minute} >= $1 AND c.{minute} < $2 GROUP BY 1 ORDER BY 1";
-
-/// Counts of whole hours (`$1` to `$2`, in minutes) in buckets of `$3` minutes, by class and rank.
-pub(super) const OLD_BUCKETS: &str = "\
-SELECT c.class_id, c.rank, CAST(SUM(c.n) AS BIGINT), p.{start} - ((p.{start} % $3) + $3) % $3 \
-FROM spans p CROSS JOIN {hours} c WHERE p.width = 60 AND p.{start} >= $1 AND p.{start} < $2 \
-AND c.start = p.start AND c.received = p.received AND {sums} GROUP BY 1, 2, 4";
+/// What ranks tell apart: first attempts, second ones, later ones.
+pub(super) const RANK: &str =
+    "CAST(CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END AS BIGINT)";
 
 /// Counts of a stretch (`$1` to `$2`) in buckets of `$3` milliseconds, by class and rank, from the
-/// events' index: the edges of a window, and all of it for what only a gateway or an origin saw,
-/// of which no sums per minute are kept.
+/// events' index: the edges of a window. The double remainder rounds moments before 1970 downwards
+/// as well.
 pub(super) const EVENT_BUCKETS: &str = "\
-SELECT class_id, CAST(CASE WHEN attempt > 2 THEN 3 WHEN attempt = 2 THEN 2 ELSE 1 END AS BIGINT), \
-CAST(SUM(count) AS BIGINT), {at} - (({at} % $3) + $3) % $3 FROM events \
+SELECT class_id, {rank}, CAST(SUM(count) AS BIGINT), {at} - (({at} % $3) + $3) % $3 FROM events \
 WHERE {at} >= $1 AND {at} < $2 AND {scope} GROUP BY 1, 2, 4";
 
-/// The parts of a window by pair and actor, as in [`CELLS`]; an event of the edges gives a row for
-/// each of its actors.
-pub(super) const ACTOR_CELLS: &str = concat!(
-    from_sums!("c.series_id, c.word_id, c.attempts, c.limited, c.retries"),
-    " UNION ALL \
+/// Attempts of the ends of a window (`$1` to `$2`) by series and actor, a row for each event and
+/// kind of actor.
+pub(super) const ACTOR_EDGE: &str = "\
 SELECT e.series_id, CASE k.kind WHEN 0 THEN e.key_id WHEN 1 THEN e.address_id \
-WHEN 2 THEN e.account_id ELSE e.instance_id END, e.count, e.count * c.limited, \
-CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END \
+WHEN 2 THEN e.account_id ELSE e.instance_id END AS word_id, e.count AS attempts, \
+e.count * c.limited AS limited, CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END AS retries \
 FROM events e CROSS JOIN classes c CROSS JOIN {kinds} k \
-WHERE c.id = e.class_id AND c.vantage = '{vantage}' AND e.{at} >= $7 AND e.{at} < $8 AND {scope} \
-UNION ALL \
-SELECT e.series_id, CASE k.kind WHEN 0 THEN e.key_id WHEN 1 THEN e.address_id \
-WHEN 2 THEN e.account_id ELSE e.instance_id END, e.count, e.count * c.limited, \
-CASE WHEN e.attempt > 1 THEN e.count ELSE 0 END \
-FROM events e CROSS JOIN classes c CROSS JOIN {kinds} k \
-WHERE c.id = e.class_id AND c.vantage = '{vantage}' AND e.{at} >= $9 AND e.{at} < $10 AND {scope}"
-);
+WHERE c.id = e.class_id AND c.vantage = '{vantage}' AND e.{at} >= {from} AND e.{at} < {to} \
+AND {scope}";
 
 /// The kinds of actors: key, address, account, instance.
 pub(super) const ALL_KINDS: &str = "(SELECT 0 AS kind UNION ALL SELECT 1 UNION ALL SELECT 2 \
@@ -130,40 +69,22 @@ UNION ALL SELECT 3)";
 /// Keys alone.
 pub(super) const ONLY_KEYS: &str = "(SELECT 0 AS kind)";
 
-/// The `$11` values of each kind of actor with the most limited attempts.
+/// The `$1` values of each kind of actor with the most limited attempts.
 pub(super) const TOP_ACTORS: &str = "\
 SELECT r.kind, r.word, r.attempts, r.limited, r.retries, r.word_id FROM (\
 SELECT w.kind, w.word, g.*, ROW_NUMBER() OVER (PARTITION BY w.kind \
 ORDER BY g.limited DESC, g.attempts DESC, g.word_id) AS place FROM (\
 SELECT word_id, CAST(SUM(attempts) AS BIGINT) AS attempts, \
 CAST(SUM(limited) AS BIGINT) AS limited, CAST(SUM(retries) AS BIGINT) AS retries \
-FROM ({actor_cells}) cells WHERE word_id IS NOT NULL GROUP BY word_id) g \
-JOIN words w ON w.id = g.word_id) r WHERE r.place <= $11 ORDER BY r.kind, r.place";
+FROM ({parts}) cells WHERE word_id IS NOT NULL GROUP BY word_id) g \
+JOIN words w ON w.id = g.word_id) r WHERE r.place <= $1 ORDER BY r.kind, r.place";
 
 /// Use of the keys `{words}` by each service.
 pub(super) const KEY_SERVICES: &str = "\
 SELECT w.word, s.service, CAST(SUM(u.attempts) AS BIGINT), CAST(SUM(u.limited) AS BIGINT) \
-FROM ({actor_cells}) u JOIN series s ON s.id = u.series_id JOIN words w ON w.id = u.word_id \
+FROM ({parts}) u JOIN series s ON s.id = u.series_id JOIN words w ON w.id = u.word_id \
 WHERE u.word_id IN ({words}) GROUP BY w.word, s.service \
-ORDER BY 4 DESC, 3 DESC, 1, 2 LIMIT $11";
-
-/// Refusals of a window by bucket of the promised wait, cut as in [`CELLS`].
-pub(super) const WAITS: &str = concat!(
-    "SELECT bucket, CAST(SUM(n) AS BIGINT) FROM (",
-    from_sums!("c.bucket, c.n"),
-    " UNION ALL \
-SELECT wait_bucket, count FROM events \
-WHERE {at} >= $7 AND {at} < $8 AND {scope} AND wait_bucket IS NOT NULL \
-UNION ALL \
-SELECT wait_bucket, count FROM events \
-WHERE {at} >= $9 AND {at} < $10 AND {scope} AND wait_bucket IS NOT NULL) parts GROUP BY bucket"
-);
-
-/// The series that occur in a stretch of whole hours (`$1` to `$2`, in minutes).
-pub(super) const SERIES_BETWEEN: &str = "\
-SELECT s.id FROM series s WHERE EXISTS (\
-SELECT 1 FROM spans p CROSS JOIN class_hours c WHERE p.width = 60 AND p.start >= $1 \
-AND p.start < $2 AND c.start = p.start AND c.received = p.received AND c.series_id = s.id)";
+ORDER BY 4 DESC, 3 DESC, 1, 2 LIMIT $1";
 
 /// Whether an event of a vantage (`$3`) is counted in a stretch of five minutes (`$1` to `$2`, in
 /// minutes).
@@ -281,108 +202,6 @@ pub(super) const SERIES_NAMES: &str = "SELECT service, upstream, environment, ro
 /// Whether the database answers and its schema is there.
 pub(super) const READY: &str = "SELECT COUNT(*) FROM schema_changes";
 
-/// A table of sums: rows with a key in front and measures behind, added to what is there.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Sums {
-    /// Its name.
-    pub(super) table: &'static str,
-    /// Its columns.
-    pub(super) columns: &'static [&'static str],
-    /// How many of them are the key.
-    pub(super) keys: usize,
-}
-
-/// The stretches that there are sums of.
-pub(super) const SPANS: Sums =
-    Sums { table: "spans", columns: &["width", "start", "received"], keys: 3 };
-
-/// Sums per minute and series.
-pub(super) const MINUTES: Sums = Sums {
-    table: "minute_counts",
-    columns: &[
-        "hour",
-        "received_hour",
-        "series_id",
-        "minute",
-        "received_minute",
-        "attempts",
-        "answered",
-        "requests",
-        "retries",
-        "status_429",
-        "limited",
-        "limited_retries",
-        "succeeded",
-        "server_errors",
-        "errors",
-        "retried_operations",
-        "retry_successes",
-        "gave_up",
-    ],
-    keys: 5,
-};
-
-/// Sums per five minutes, series, class and rank.
-pub(super) const CLASS_SUMS: Sums = Sums {
-    table: "class_counts",
-    columns: &["start", "received", "series_id", "class_id", "rank", "n", "last_ms"],
-    keys: 5,
-};
-
-/// The same per hour.
-pub(super) const CLASS_HOURS: Sums = Sums { table: "class_hours", ..CLASS_SUMS };
-
-/// Sums per five minutes, pair and actor.
-pub(super) const ACTOR_SUMS: Sums = Sums {
-    table: "actor_counts",
-    columns: &["start", "received", "series_id", "word_id", "attempts", "limited", "retries"],
-    keys: 4,
-};
-
-/// The same per hour.
-pub(super) const ACTOR_HOURS: Sums = Sums { table: "actor_hours", ..ACTOR_SUMS };
-
-/// Sums per five minutes, series and bucket of the promised wait.
-pub(super) const WAIT_SUMS: Sums = Sums {
-    table: "wait_counts",
-    columns: &["start", "received", "series_id", "bucket", "n"],
-    keys: 4,
-};
-
-/// The same per hour.
-pub(super) const WAIT_HOURS: Sums = Sums { table: "wait_hours", ..WAIT_SUMS };
-
-/// All tables of sums, in the order in which a batch is added to them.
-pub(super) const TABLES_OF_SUMS: [Sums; 8] =
-    [SPANS, MINUTES, CLASS_SUMS, CLASS_HOURS, ACTOR_SUMS, ACTOR_HOURS, WAIT_SUMS, WAIT_HOURS];
-
-impl Sums {
-    /// `INSERT INTO t (columns) `, the head of the statement.
-    pub(super) fn head(&self) -> String {
-        format!("INSERT INTO {} ({}) ", self.table, self.columns.join(", "))
-    }
-
-    /// What happens to a row that is there: measures are added, the newest moment stays.
-    pub(super) fn tail(&self) -> String {
-        let table = self.table;
-        let (keys, measures) = self.columns.split_at(self.keys);
-        let set: Vec<String> = measures
-            .iter()
-            .map(|column| match *column {
-                "last_ms" => format!(
-                    "last_ms = CASE WHEN excluded.last_ms > {table}.last_ms \
-                     THEN excluded.last_ms ELSE {table}.last_ms END"
-                ),
-                _ => format!("{column} = {table}.{column} + excluded.{column}"),
-            })
-            .collect();
-        match set.as_slice() {
-            [] => " ON CONFLICT DO NOTHING".to_owned(),
-            set => format!(" ON CONFLICT ({}) DO UPDATE SET {}", keys.join(", "), set.join(", ")),
-        }
-    }
-}
-
 /// Adds to what is counted of a sender.
 pub(super) const ADD_SENDER: &str = "\
 INSERT INTO senders (service, events, redactions, unknown_fields, rejected, id_conflicts, \
@@ -435,11 +254,11 @@ pub(super) const CLASS_INSERT: [&str; 11] = [
 
 /// Fills the marks of the clock: the columns that a question by `time` reads.
 pub(super) fn clock(sql: &str, time: TimeBasis) -> String {
-    let (at, start, minute) = match time {
-        TimeBasis::Event => ("occurred_at", "start", "minute"),
-        TimeBasis::Received => ("received_at", "received", "received_minute"),
+    let (at, start) = match time {
+        TimeBasis::Event => ("occurred_at", "start"),
+        TimeBasis::Received => ("received_at", "received"),
     };
-    sql.replace("{at}", at).replace("{start}", start).replace("{minute}", minute)
+    sql.replace("{at}", at).replace("{start}", start).replace("{rank}", RANK)
 }
 
 /// Fills `{vantage}`: whose view of the attempts is counted.
@@ -447,23 +266,19 @@ pub(super) fn seen_by(sql: &str, source: Vantage) -> String {
     sql.replace("{vantage}", source.as_str())
 }
 
-/// Fills `{hours}` and `{fine}`.
-pub(super) fn sums_of(sql: &str, hours: Sums, fine: Sums) -> String {
-    sql.replace("{hours}", hours.table).replace("{fine}", fine.table)
-}
-
-/// Which rows of sums stand for a question without a scope.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Unscoped {
-    /// The one for all series.
-    Summed,
-    /// Those of each series.
-    Each,
-}
-
 /// Fills `{scope}`, for events, and `{sums}`, for sums `c`, with the series that a scope names, and
-/// puts its values behind `args`.
-pub(super) fn scope(sql: &str, scope: &Scope, unscoped: Unscoped, args: &mut Vec<Arg>) -> String {
+/// puts its values behind `args`. Without a scope `unscoped` is the condition on sums.
+pub(super) fn scope(sql: &str, scope: &Scope, unscoped: &str, args: &mut Vec<Arg>) -> String {
+    let Some(condition) = of_series(scope, args) else {
+        return sql.replace("{scope}", "1 = 1").replace("{sums}", unscoped);
+    };
+    let series = format!("series_id IN (SELECT id FROM series WHERE {condition})");
+    sql.replace("{scope}", &series).replace("{sums}", &format!("c.{series}"))
+}
+
+/// The condition that a row of `series` is in a scope; `None` where all are. Values go behind
+/// `args`.
+pub(super) fn of_series(scope: &Scope, args: &mut Vec<Arg>) -> Option<String> {
     let parts = [
         ("service", &scope.service),
         ("upstream", &scope.upstream),
@@ -477,13 +292,10 @@ pub(super) fn scope(sql: &str, scope: &Scope, unscoped: Unscoped, args: &mut Vec
             conditions.push(format!("{column} = ${}", args.len()));
         }
     }
-    if conditions.is_empty() {
-        let sums = match unscoped {
-            Unscoped::Summed => "c.series_id = 0",
-            Unscoped::Each => "c.series_id > 0",
-        };
-        return sql.replace("{scope}", "1 = 1").replace("{sums}", sums);
-    }
-    let series = format!("series_id IN (SELECT id FROM series WHERE {})", conditions.join(" AND "));
-    sql.replace("{scope}", &series).replace("{sums}", &format!("c.{series}"))
+    (!conditions.is_empty()).then(|| conditions.join(" AND "))
 }
+
+/// Without a scope: the rows of sums for all series.
+pub(super) const ALL_SERIES: &str = "c.series_id = 0";
+/// Without a scope: the rows of sums of each series.
+pub(super) const EACH_SERIES: &str = "c.series_id > 0";

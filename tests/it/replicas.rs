@@ -257,6 +257,8 @@ async fn a_replica_finds_the_server_that_writes_again() {
 const DISTRIBUTED: &[(&str, &str)] = &[
     ("events", "event_id"),
     ("minute_counts", "series_id"),
+    ("slot_counts", "series_id"),
+    ("hour_counts", "series_id"),
     ("class_counts", "series_id"),
     ("class_hours", "series_id"),
     ("actor_counts", "series_id"),

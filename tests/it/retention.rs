@@ -296,7 +296,8 @@ async fn a_window_by_receipt_stays_exact_when_events_have_gone(place: Place) {
 async fn sums_go_at_their_own_time(place: Place) {
     let store = &place.store;
     for ago in [9, 5, 0] {
-        store_all(store, &day(ago, 240), NOW).await;
+        // Long enough ago that the sums are gathered.
+        store_all(store, &day(ago, 240), UnixMillis(NOW.0 - 10 * MINUTE_MS)).await;
     }
     let all = view(NOW.0 - 30 * DAY_MS, NOW.0 + HOUR_MS, TimeBasis::Event);
     tidy(store, keep(2, 7), NOW).await;
@@ -311,7 +312,9 @@ async fn sums_go_at_their_own_time(place: Place) {
         ("wait_counts", "start", since_events),
         ("class_counts", "start", since_events),
         ("actor_counts", "start", since_events),
-        ("minute_counts", "hour", since_events),
+        ("minute_counts", "slot", since_events),
+        ("slot_counts", "start", since_events),
+        ("hour_counts", "start", since),
     ] {
         let old = format!("SELECT COUNT(*) FROM {table} WHERE {start} < {since}");
         assert_eq!(place.number(&old).await, 0, "{table}");
@@ -470,7 +473,8 @@ async fn repeats_that_meet_the_removal_are_never_counted_twice(place: Place) {
 async fn damage_of_each_table_is_named_and_mended(place: Place) {
     let store = &place.store;
     for ago in [3, 1, 0] {
-        store_all(store, &day(ago, 240), NOW).await;
+        // Long enough ago that the sums are gathered.
+        store_all(store, &day(ago, 240), UnixMillis(NOW.0 - 10 * MINUTE_MS)).await;
     }
     tidy(store, keep(2, 400), NOW).await;
     assert!(store.verify().await.unwrap().is_well());
@@ -478,9 +482,11 @@ async fn damage_of_each_table_is_named_and_mended(place: Place) {
     let since = store.kept().await.unwrap().events.since.0 / MINUTE_MS;
     let sums = [
         ("spans", "start", "received = received + 7"),
-        ("minute_counts", "hour", "limited = limited + 1"),
-        ("class_counts", "start", "last_ms = last_ms + 1"),
-        ("class_hours", "start", "n = n - 1"),
+        ("minute_counts", "slot", "limited = limited + 1"),
+        ("slot_counts", "start", "last_ms = last_ms + 1"),
+        ("hour_counts", "start", "gave_up = gave_up + 1"),
+        ("class_counts", "start", "retries = retries + 1"),
+        ("class_hours", "start", "attempts = attempts - 1"),
         ("actor_counts", "start", "retries = 0, attempts = attempts + 1"),
         ("actor_hours", "start", "limited = limited + 1"),
         ("wait_counts", "start", "n = n + 5"),
@@ -505,7 +511,7 @@ async fn damage_of_each_table_is_named_and_mended(place: Place) {
         }
         // What has no events to be compared with is left as it is.
         let old = format!("SELECT COUNT(*) FROM {table} WHERE {start} < {since}");
-        let is_by_hour = matches!(table, "class_hours" | "actor_hours" | "wait_hours" | "spans");
+        let is_by_hour = table.ends_with("_hours") || matches!(table, "hour_counts" | "spans");
         assert_eq!(place.number(&old).await > 0, is_by_hour, "{table}");
     }
     let all = view(NOW.0 - 9 * DAY_MS, NOW.0, TimeBasis::Event);
@@ -564,12 +570,16 @@ fn doctor_verifies_and_repairs_beside_a_running_service() {
     runtime.block_on(async {
         let store = Store::open(&url).await.unwrap();
         let place = Place { store: store.clone(), url: url.clone() };
-        place.execute("UPDATE class_hours SET n = n + 1; DELETE FROM ids WHERE id = 7").await;
+        place
+            .execute(
+                "UPDATE class_counts SET attempts = attempts + 1; DELETE FROM ids WHERE id = 7",
+            )
+            .await;
         store.close().await.unwrap();
     });
     let (code, said) = doctor("--verify");
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("FAIL  verify    class_hours: "), "{said}");
+    assert!(said.contains("FAIL  verify    class_counts: "), "{said}");
     assert!(said.contains("FAIL  verify    ids in slice 1, "), "{said}");
     send(50);
     let (code, said) = doctor("--repair");

@@ -7,8 +7,8 @@ use retrylens::domain::stored::{
     Counts, Cursor, Dimension, Inserted, NewEvent, NewMark, RowFilter, Scope, SenderCounts,
     TimeBasis, VerdictSummary, View,
 };
-use retrylens::domain::time::{HOUR_MS, MINUTE_MS, UnixMillis, Window};
-use retrylens::store::{self, Store, StoreError};
+use retrylens::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
+use retrylens::store::{self, Keep, Store, StoreError, Tidied};
 
 /// Runs every case on a SQLite file of its own and in a PostgreSQL schema of its own.
 macro_rules! on_both {
@@ -43,6 +43,7 @@ on_both!(
     counts_are_weighted_and_only_clients_count,
     sums_agree_with_the_events_for_odd_clocks_and_late_events,
     any_window_is_counted_exactly,
+    sums_are_the_same_before_and_after_they_are_gathered,
     a_window_by_receipt_is_counted_exactly,
     buckets_are_filled_with_zeros_and_add_up,
     dimensions_add_up_to_the_total,
@@ -374,9 +375,59 @@ async fn sums_agree_with_the_events_for_odd_clocks_and_late_events(store: Store)
     assert_eq!(all.buckets.iter().map(|b| b.counts.attempts).sum::<i64>(), 9);
 }
 
+/// Gathers the sums of all that was received before a moment; nothing is removed.
+async fn gather(store: &Store, now: UnixMillis) {
+    let keep = Keep { events: Millis(i64::MAX), sums: Millis(i64::MAX), max_bytes: None };
+    while store.tidy(keep, now).await.unwrap() == Tidied::More {}
+}
+
+/// Stores events in parts that are received minutes apart, two of them by a clock that is behind,
+/// while sums are gathered now and then; what was received last is left as it is.
+async fn store_over_time(store: &Store, batch: &[NewEvent]) {
+    let minutes = [-31, -30, -16, -29, -14, -2, -40, 0];
+    for (part, minutes) in batch.chunks(batch.len().div_ceil(minutes.len())).zip(minutes) {
+        store.insert(part, UnixMillis(NOW.0 + minutes * MINUTE_MS + 777)).await.unwrap();
+        if minutes % 2 == 0 {
+            gather(store, UnixMillis(NOW.0 + minutes * MINUTE_MS)).await;
+        }
+        assert_sums(store).await;
+    }
+}
+
+async fn sums_are_the_same_before_and_after_they_are_gathered(store: Store) {
+    let batch = mixed(1_500);
+    store_over_time(&store, &batch).await;
+    let windows = [(NOW.0 - 2 * HOUR_MS, NOW.0 + HOUR_MS), (NOW.0 - 3_333_333, NOW.0 - 1)];
+    let times = [TimeBasis::Event, TimeBasis::Received];
+    let ask = async || {
+        let mut answers = Vec::new();
+        for ((from, to), time) in windows.into_iter().flat_map(|w| times.map(|time| (w, time))) {
+            for service in [None, Some("billing".to_owned())] {
+                let scope = Scope { service, ..Scope::default() };
+                let asked = View { scope, time, ..view(from, to) };
+                let facts = store.facts(&asked, NOW).await.unwrap();
+                let pairs = store.pairs(asked.window, time).await.unwrap();
+                answers.push((
+                    facts.totals,
+                    facts.buckets,
+                    facts.dimensions,
+                    facts.promised,
+                    pairs,
+                ));
+            }
+        }
+        answers
+    };
+    let before = ask().await;
+    assert!(before.iter().all(|(totals, ..)| totals.attempts > 0));
+    gather(&store, UnixMillis(NOW.0 + HOUR_MS)).await;
+    assert_sums(&store).await;
+    assert_eq!(ask().await, before);
+}
+
 async fn any_window_is_counted_exactly(store: Store) {
     let batch = mixed(3_000);
-    store.insert(&batch, NOW).await.unwrap();
+    store_over_time(&store, &batch).await;
     let none = Scope::default();
     let scopes = [
         none.clone(),
@@ -422,6 +473,7 @@ async fn a_window_by_receipt_is_counted_exactly(store: Store) {
     for (i, part) in batch.chunks(200).enumerate() {
         let received = UnixMillis(NOW.0 + i64::try_from(i).unwrap() * 7 * MINUTE_MS + 11);
         store.insert(part, received).await.unwrap();
+        gather(&store, received).await;
     }
     let window = |from: i64, to: i64| View { time: TimeBasis::Received, ..view(from, to) };
     for (from, to, part) in [
@@ -456,7 +508,7 @@ async fn buckets_are_filled_with_zeros_and_add_up(store: Store) {
 
 async fn dimensions_add_up_to_the_total(store: Store) {
     let batch = mixed(2_000);
-    store.insert(&batch, NOW).await.unwrap();
+    store_over_time(&store, &batch).await;
     let question = view(NOW.0 - 4_321_987, NOW.0 + 1_234_567);
     let inside = || {
         batch.iter().filter(|one| {

@@ -11,8 +11,9 @@ use super::writer::{Writer, data_version};
 use crate::domain::stored::History;
 use crate::domain::time::{HOUR_MS, UnixMillis};
 use crate::store::StoreError;
+use crate::store::gather::{self, Sheaf};
 use crate::store::kept::{self, Keep, Tidied, What};
-use crate::store::sql::Sums;
+use crate::store::sums::{self, Sums};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -87,21 +88,44 @@ impl Pages {
 pub(super) fn read(connection: &Connection) -> Result<History, StoreError> {
     let mut statement = connection.prepare_cached(kept::READ)?;
     let rows = statement.query_map([], |row| {
-        Ok(kept::since([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?]))
+        Ok([row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?])
     })?;
-    let rows: Vec<_> = rows.collect::<Result<_, _>>()?;
-    let [events, sums] = rows.as_slice() else { return Err(kept::missing()) };
-    Ok(History { events: *events, sums: *sums })
+    kept::history(&rows.collect::<Result<Vec<_>, _>>()?)
 }
 
 impl Writer {
     /// One step.
     pub(super) fn tidy(&mut self, keep: &Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
-        if self.remove(keep, now)? || self.spend_budget(keep, now)? || self.give_back(keep)? {
+        if self.gather(now)?
+            || self.remove(keep, now)?
+            || self.spend_budget(keep, now)?
+            || self.give_back(keep)?
+        {
             return Ok(Tidied::More);
         }
         self.empty_log()?;
         Ok(Tidied::Done)
+    }
+
+    /// Gathers the sums of one stretch of receipt that is over; whether there was one.
+    fn gather(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let kept = read(&transaction)?;
+        let next: Option<i64> = transaction
+            .prepare_cached(gather::NEXT)?
+            .query_one(params![sums::minute(kept.gathered), gather::over_at(now)], |row| {
+                row.get(0)
+            })?;
+        let Some(received) = next else { return Ok(false) };
+        let sheaf = Sheaf::of_stretch(received, &kept);
+        for text in sheaf.statements() {
+            transaction.execute(&text, [])?;
+        }
+        transaction.prepare_cached(gather::MOVE)?.execute(params![sheaf.mark().0])?;
+        transaction.commit()?;
+        self.kept.gathered = sheaf.mark();
+        Ok(true)
     }
 
     /// Removes some of what is older than is kept; whether there was any.
@@ -119,7 +143,7 @@ impl Writer {
         for (what, old) in [(What::Events, self.kept.events), (What::Sums, self.kept.sums)] {
             let since = kept::by_age(keep, what, now, HOUR_MS);
             if old.since < since {
-                advance(&transaction, what, since, false)?;
+                advance(&transaction, &self.kept, what, since, false)?;
                 moved = true;
             }
         }
@@ -128,11 +152,11 @@ impl Writer {
         let events = remove_events(&transaction, &mut slices, kept.events.since, end)?;
         let mut sums = [0; 2];
         for (table, what) in kept::SUMS {
-            let before = kept::minute(kept_of(&kept, what).since);
+            let before = sums::minute(kept_of(&kept, what).since);
             sums[place(what)] += remove_sums(&transaction, table, "", before, end)?;
         }
         for (width, what) in kept::SPANS {
-            let before = kept::minute(kept_of(&kept, what).since);
+            let before = sums::minute(kept_of(&kept, what).since);
             let only = format!("width = {width} AND ");
             sums[place(what)] += remove_sums(&transaction, SPANS_BY_START, &only, before, end)?;
         }
@@ -197,7 +221,7 @@ impl Writer {
         };
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        advance(&transaction, what, since, true)?;
+        advance(&transaction, &self.kept, what, since, true)?;
         let kept = read(&transaction)?;
         transaction.commit()?;
         self.kept = kept;
@@ -276,16 +300,22 @@ fn kept_of(kept: &History, what: What) -> crate::domain::stored::Since {
     }
 }
 
-/// Writes down that a kind is kept from `since` on.
+/// Writes down that a kind is kept from `since` on. Fine sums that go are in those of hours then.
 fn advance(
     transaction: &Transaction<'_>,
+    kept: &History,
     what: What,
     since: UnixMillis,
     is_for_budget: bool,
 ) -> Result<(), StoreError> {
+    if what == What::Events {
+        for text in Sheaf::of_past(since, kept).statements() {
+            transaction.execute(&text, [])?;
+        }
+    }
     let last: Option<i64> = transaction
         .prepare_cached(kept::LAST_RECEIVED_OF)?
-        .query_one(params![kept::minute(since)], |row| row.get(0))?;
+        .query_one(params![sums::minute(since)], |row| row.get(0))?;
     let budget = if is_for_budget { since.0 } else { i64::MIN };
     let values = params![since.0, kept::received_since(last), budget, what.word()];
     transaction.prepare_cached(kept::ADVANCE)?.execute(values)?;

@@ -7,6 +7,7 @@ use crate::domain::stored::{History, Inserted, SenderCounts};
 use crate::domain::time::UnixMillis;
 use crate::store::batch::{self, Dictionary, Ids, Missing, Name};
 use crate::store::rows::{Class, Draft};
+use crate::store::sums::Sums;
 use crate::store::{StoreError, sql};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
@@ -103,6 +104,7 @@ impl Writer {
         let sums = batch::add_up(
             new.iter().zip(&ids).map(|((draft, result), ids)| (*draft, *ids, *result)),
             received_at,
+            self.kept.gathered,
         );
         let rows = identities.iter().zip(&ids).map(|(identity, ids)| (identity, *ids));
         add_events(&transaction, &self.events, &self.slices, rows, received_at)?;
@@ -343,11 +345,7 @@ fn add_events<'a>(
 }
 
 /// Adds rows, whose numbers lie end to end, to a table of sums.
-fn add_rows(
-    transaction: &Transaction<'_>,
-    table: sql::Sums,
-    numbers: &[i64],
-) -> Result<(), StoreError> {
+fn add_rows(transaction: &Transaction<'_>, table: Sums, numbers: &[i64]) -> Result<(), StoreError> {
     let columns = table.columns.len();
     let text = format!("{}VALUES ({}){}", table.head(), marks(columns), table.tail());
     let mut add = transaction.prepare_cached(&text)?;

@@ -106,7 +106,8 @@ impl ViewParams {
     }
 
     /// The view, with `default_window` where the address names no times. One end alone makes a
-    /// window of the default's length.
+    /// window of the default's length. A window of an hour or more is widened
+    /// ([`Window::widened`]).
     pub fn view(&self, default_window: Window) -> Result<View, AddressError> {
         let read = |name, value: &Option<String>| {
             filled(value.as_deref()).map(|text| moment(name, text)).transpose()
@@ -124,7 +125,7 @@ impl ViewParams {
         if window.length().0 > MAX_WINDOW_MS {
             return Err(AddressError::new("to", "a window is at most 31 days long"));
         }
-        Ok(View { scope: self.scope(), window, time: self.time()? })
+        Ok(View { scope: self.scope(), window: window.widened(), time: self.time()? })
     }
 }
 

@@ -74,7 +74,11 @@ mod tests {
             window: Window { from: days(from), to: days(0) },
             time: TimeBasis::Event,
         };
-        let aged = History { events: since(30, false), sums: since(400, false) };
+        let aged = History {
+            events: since(30, false),
+            sums: since(400, false),
+            gathered: UnixMillis(i64::MIN),
+        };
         assert_eq!(note(&aged, &view(30), None), None);
         let older = note(&aged, &view(31), None).unwrap();
         assert!(

@@ -1,0 +1,434 @@
+//! The tables of sums, and which of their rows stand for a window.
+//!
+//! Inserts write the fine ones: counts per minute, the others per five minutes. When five minutes of
+//! receipt have ended, what was received in them is gathered into coarser ones (`gather`). A window
+//! is made of whole hours, whole five minutes and whole minutes; each is read from the coarsest rows
+//! that have it, and what was received since the last gathering from the fine ones.
+
+use super::reader::{Arg, marks};
+use super::sql;
+use crate::domain::stored::{History, TimeBasis};
+use crate::domain::time::{MINUTE_MS, UnixMillis, Window};
+
+/// Minutes that fine sums by class, actor and wait stand for.
+pub(super) const SLOT: i64 = 5;
+/// Minutes that the coarsest ones stand for.
+pub(super) const HOUR: i64 = 60;
+
+/// A table of sums: rows with a key in front and measures behind, added to what is there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sums {
+    /// Its name.
+    pub(super) table: &'static str,
+    /// Its columns.
+    pub(super) columns: &'static [&'static str],
+    /// How many of them are the key.
+    pub(super) keys: usize,
+}
+
+/// The stretches that there are sums of.
+pub(super) const SPANS: Sums =
+    Sums { table: "spans", columns: &["width", "start", "received"], keys: 3 };
+
+/// Counts per minute, series and vantage.
+pub(super) const MINUTES: Sums = Sums {
+    table: "minute_counts",
+    columns: &[
+        "slot",
+        "received_slot",
+        "series_id",
+        "vantage",
+        "minute",
+        "received_minute",
+        "attempts",
+        "answered",
+        "requests",
+        "retries",
+        "status_429",
+        "limited",
+        "limited_retries",
+        "succeeded",
+        "server_errors",
+        "errors",
+        "retried_operations",
+        "retry_successes",
+        "gave_up",
+        "last_ms",
+    ],
+    keys: 6,
+};
+
+/// The same per five minutes; gathered.
+pub(super) const SLOT_COUNTS: Sums = Sums {
+    table: "slot_counts",
+    columns: &[
+        "start",
+        "received",
+        "series_id",
+        "vantage",
+        "attempts",
+        "answered",
+        "requests",
+        "retries",
+        "status_429",
+        "limited",
+        "limited_retries",
+        "succeeded",
+        "server_errors",
+        "errors",
+        "retried_operations",
+        "retry_successes",
+        "gave_up",
+        "last_ms",
+    ],
+    keys: 4,
+};
+
+/// The same per hour; gathered.
+pub(super) const HOUR_COUNTS: Sums = Sums { table: "hour_counts", ..SLOT_COUNTS };
+
+/// Sums per five minutes, series and class.
+pub(super) const CLASS_SUMS: Sums = Sums {
+    table: "class_counts",
+    columns: &["start", "received", "series_id", "class_id", "attempts", "retries"],
+    keys: 4,
+};
+
+/// The same per hour; gathered.
+pub(super) const CLASS_HOURS: Sums = Sums { table: "class_hours", ..CLASS_SUMS };
+
+/// Sums per five minutes, pair and actor; those for all pairs are gathered.
+pub(super) const ACTOR_SUMS: Sums = Sums {
+    table: "actor_counts",
+    columns: &["start", "received", "series_id", "word_id", "attempts", "limited", "retries"],
+    keys: 4,
+};
+
+/// The same per hour; gathered.
+pub(super) const ACTOR_HOURS: Sums = Sums { table: "actor_hours", ..ACTOR_SUMS };
+
+/// Sums per five minutes, series and bucket of the promised wait.
+pub(super) const WAIT_SUMS: Sums = Sums {
+    table: "wait_counts",
+    columns: &["start", "received", "series_id", "bucket", "n"],
+    keys: 4,
+};
+
+/// The same per hour; gathered.
+pub(super) const WAIT_HOURS: Sums = Sums { table: "wait_hours", ..WAIT_SUMS };
+
+/// What inserts write, in the order in which a batch is added to them.
+pub(super) const FINE: [Sums; 5] = [SPANS, MINUTES, CLASS_SUMS, ACTOR_SUMS, WAIT_SUMS];
+/// What is gathered from it.
+pub(super) const GATHERED: [Sums; 5] =
+    [SLOT_COUNTS, HOUR_COUNTS, CLASS_HOURS, ACTOR_HOURS, WAIT_HOURS];
+
+impl Sums {
+    /// `INSERT INTO t (columns) `, the head of the statement.
+    pub(super) fn head(&self) -> String {
+        format!("INSERT INTO {} ({}) ", self.table, self.columns.join(", "))
+    }
+
+    /// The columns behind the key.
+    pub(super) fn measures(&self) -> &'static [&'static str] {
+        self.columns.get(self.keys..).unwrap_or_default()
+    }
+
+    /// What happens to a row that is there: measures are added, the newest moment stays.
+    pub(super) fn tail(&self) -> String {
+        let table = self.table;
+        let (keys, measures) = self.columns.split_at(self.keys);
+        let set: Vec<String> = measures
+            .iter()
+            .map(|column| match *column {
+                "last_ms" => format!(
+                    "last_ms = CASE WHEN excluded.last_ms > {table}.last_ms \
+                     THEN excluded.last_ms ELSE {table}.last_ms END"
+                ),
+                _ => format!("{column} = {table}.{column} + excluded.{column}"),
+            })
+            .collect();
+        match set.as_slice() {
+            [] => " ON CONFLICT DO NOTHING".to_owned(),
+            set => format!(" ON CONFLICT ({}) DO UPDATE SET {}", keys.join(", "), set.join(", ")),
+        }
+    }
+}
+
+/// A window cut at whole stretches: what the sums answer, and what is left at its ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cut {
+    inner: (i64, i64),
+    edges: [(i64, i64); 2],
+}
+
+impl Cut {
+    /// Cuts `from` to `to` at multiples of `width`.
+    fn new((from, to): (i64, i64), width: i64) -> Self {
+        let to = to.max(from);
+        let down = |at: i64| at.saturating_sub(at.rem_euclid(width));
+        let first = if down(from) == from { from } else { down(from).saturating_add(width) };
+        let last = down(to);
+        if first <= last {
+            Self { inner: (first, last), edges: [(from, first), (last, to)] }
+        } else {
+            // An empty part keeps its place, so that parts follow each other without a gap.
+            Self { inner: (from, from), edges: [(from, from), (from, to)] }
+        }
+    }
+}
+
+/// A window cut for sums: hours, five minutes and minutes are in minutes since 1970, edges in
+/// milliseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tiers {
+    hours: (i64, i64),
+    slots: [(i64, i64); 2],
+    minutes: [(i64, i64); 2],
+    /// What only events tell.
+    pub(super) edges: [(i64, i64); 2],
+}
+
+/// The finest and the coarsest stretches that sums are read by, in minutes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Widths {
+    pub(super) finest: i64,
+    pub(super) coarsest: i64,
+}
+
+impl Tiers {
+    pub(super) fn new(window: Window, widths: Widths) -> Self {
+        let ends = (window.from.0, window.to.0);
+        let Cut { inner, edges } = Cut::new(ends, widths.finest * MINUTE_MS);
+        let all = (inner.0.div_euclid(MINUTE_MS), inner.1.div_euclid(MINUTE_MS));
+        let empty = |at: i64| [(at, at); 2];
+        let (of_slots, minutes) = if widths.coarsest >= SLOT {
+            let cut = Cut::new(all, SLOT);
+            (cut.inner, cut.edges)
+        } else {
+            ((all.0, all.0), [(all.0, all.0), all])
+        };
+        let (hours, slots) = if widths.coarsest >= HOUR {
+            let cut = Cut::new(of_slots, HOUR);
+            (cut.inner, cut.edges)
+        } else {
+            ((of_slots.0, of_slots.0), [(of_slots.0, of_slots.0), of_slots])
+        };
+        let minutes = if widths.finest < SLOT { minutes } else { empty(all.0) };
+        Self { hours, slots, minutes, edges }
+    }
+
+    /// All of a window as an edge: for what no sums are kept of.
+    pub(super) fn all_edge(window: Window) -> Self {
+        let Window { from, to } = window;
+        let nothing = (0, 0);
+        Self {
+            hours: nothing,
+            slots: [nothing; 2],
+            minutes: [nothing; 2],
+            edges: [(from.0, to.0.max(from.0)), nothing],
+        }
+    }
+
+    /// Whether something is left that only events tell.
+    pub(super) fn has_edges(&self) -> bool {
+        self.edges.iter().any(|(from, to)| from < to)
+    }
+
+    /// The edges as values, in milliseconds.
+    pub(super) fn edge_args(&self) -> Vec<Arg> {
+        self.edges.into_iter().flat_map(|(from, to)| [Arg::Int(from), Arg::Int(to)]).collect()
+    }
+}
+
+/// One kind of sums by the width of its rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kind {
+    /// What inserts write.
+    fine: Sums,
+    /// Gathered rows of five minutes, where the fine ones are not of five minutes.
+    slots: Option<Sums>,
+    hours: Sums,
+}
+
+/// Counts.
+pub(super) const COUNTS: Kind =
+    Kind { fine: MINUTES, slots: Some(SLOT_COUNTS), hours: HOUR_COUNTS };
+/// By class.
+pub(super) const CLASSES: Kind = Kind { fine: CLASS_SUMS, slots: None, hours: CLASS_HOURS };
+/// By pair and actor.
+pub(super) const ACTORS: Kind = Kind { fine: ACTOR_SUMS, slots: None, hours: ACTOR_HOURS };
+/// By actor, of all pairs together: rows of series 0 once they are gathered.
+pub(super) const ALL_ACTORS: Kind =
+    Kind { fine: ACTOR_SUMS, slots: Some(ACTOR_SUMS), hours: ACTOR_HOURS };
+/// By promised wait.
+pub(super) const WAITS: Kind = Kind { fine: WAIT_SUMS, slots: None, hours: WAIT_HOURS };
+
+impl Kind {
+    /// The finest and the coarsest rows.
+    pub(super) fn widths(&self) -> Widths {
+        Widths { finest: if self.is_by_minute() { 1 } else { SLOT }, coarsest: HOUR }
+    }
+
+    fn is_by_minute(&self) -> bool {
+        self.fine.table == MINUTES.table
+    }
+}
+
+/// Which rows of sums are read, and what of them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub(super) kind: Kind,
+    /// Columns of the rows `c`; `{time}` stands for the start of a row's stretch, by the question's
+    /// clock, and `{newest}` for the moment of its newest attempt.
+    pub(super) columns: &'a str,
+    /// The condition on the series of gathered rows, or `{sums}`.
+    pub(super) gathered: &'a str,
+    /// The same for fine rows.
+    pub(super) fine: &'a str,
+}
+
+impl Question<'_> {
+    /// The rows of a view, cut so, in one snapshot (`kept`), as statements to be put together.
+    /// Values go behind `args`.
+    pub(super) fn parts(
+        &self,
+        tiers: &Tiers,
+        time: TimeBasis,
+        kept: &History,
+        args: &mut Vec<Arg>,
+    ) -> Vec<String> {
+        let Kind { fine, slots, hours } = self.kind;
+        let gathered = minute(kept.gathered);
+        let [before, after] = tiers.slots;
+        let mut parts = Vec::new();
+        let mut add =
+            |table: Sums, width: i64, range: (i64, i64), tail: bool, is_gathered: bool| {
+                if range.0 >= range.1 {
+                    return;
+                }
+                let is_minutes = table.table == MINUTES.table;
+                // Where a stretch of minutes begins inside of five.
+                let of_spans =
+                    if is_minutes { (range.0 - range.0.rem_euclid(SLOT), range.1) } else { range };
+                let ends = [of_spans.0, of_spans.1].map(|end| marks(args, [Arg::Int(end)]));
+                let mut text = format!(
+                    "SELECT {} FROM spans p CROSS JOIN {} c WHERE p.width = {width} \
+                 AND p.{{start}} >= {} AND p.{{start}} < {}",
+                    self.columns, table.table, ends[0], ends[1]
+                );
+                if tail {
+                    text.push_str(" AND p.received >= ");
+                    text.push_str(&marks(args, [Arg::Int(gathered)]));
+                }
+                if width == SLOT && kept.events.is_limited() {
+                    text.push_str(" AND p.start >= ");
+                    text.push_str(&marks(args, [Arg::Int(minute(kept.events.since))]));
+                }
+                let [start, received] =
+                    if is_minutes { ["slot", "received_slot"] } else { ["start", "received"] };
+                text.push_str(&format!(
+                    " AND c.{start} = p.start AND c.{received} = p.received AND "
+                ));
+                text.push_str(if is_gathered { self.gathered } else { self.fine });
+                let own = match (is_minutes, time) {
+                    (true, TimeBasis::Event) => "c.minute",
+                    (true, TimeBasis::Received) => "c.received_minute",
+                    (false, TimeBasis::Event) => "c.start",
+                    (false, TimeBasis::Received) => "c.received",
+                };
+                if is_minutes && (range.0 != of_spans.0 || range.1.rem_euclid(SLOT) != 0) {
+                    let ends = [range.0, range.1].map(|end| marks(args, [Arg::Int(end)]));
+                    text.push_str(&format!(" AND {own} >= {} AND {own} < {}", ends[0], ends[1]));
+                }
+                let newest = if is_minutes { "c.minute" } else { "c.start" };
+                parts.push(
+                    text.replace("{time}", own)
+                        .replace("{newest}", &format!("{newest} * {MINUTE_MS} + c.last_ms")),
+                );
+            };
+        add(hours, HOUR, tiers.hours, false, true);
+        match slots {
+            Some(slots) => {
+                add(slots, SLOT, before, false, true);
+                add(slots, SLOT, after, false, true);
+                add(fine, SLOT, (before.0, after.1), true, false);
+            }
+            None => {
+                add(fine, SLOT, before, false, false);
+                add(fine, SLOT, after, false, false);
+                add(fine, SLOT, tiers.hours, true, false);
+            }
+        }
+        if self.kind.is_by_minute() {
+            for range in tiers.minutes {
+                add(fine, SLOT, range, false, false);
+            }
+        }
+        parts
+    }
+}
+
+/// The moment as minutes since 1970.
+pub(super) const fn minute(at: UnixMillis) -> i64 {
+    at.0.div_euclid(MINUTE_MS)
+}
+
+/// Statements put together; `None` where there are none.
+pub(super) fn together(parts: &[String], time: TimeBasis) -> Option<String> {
+    (!parts.is_empty()).then(|| sql::clock(&parts.join(" UNION ALL "), time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_cut_at_whole_stretches() {
+        for (ends, inner, edges) in [
+            ((100, 300), (100, 300), [(100, 100), (300, 300)]),
+            ((150, 320), (200, 300), [(150, 200), (300, 320)]),
+            ((150, 220), (200, 200), [(150, 200), (200, 220)]),
+            ((150, 180), (150, 150), [(150, 150), (150, 180)]),
+            ((-150, -20), (-100, -100), [(-150, -100), (-100, -20)]),
+            ((300, 100), (300, 300), [(300, 300), (300, 300)]),
+        ] {
+            assert_eq!(Cut::new(ends, 100), Cut { inner, edges }, "{ends:?}");
+        }
+    }
+
+    #[test]
+    fn the_parts_of_a_window_follow_each_other() {
+        let minutes = |from: i64, to: i64| Window {
+            from: UnixMillis(from * MINUTE_MS + 1),
+            to: UnixMillis(to * MINUTE_MS + 2),
+        };
+        for (from, to) in [(0, 1), (3, 4), (3, 61), (58, 200), (-7, 7), (61, 62), (1, 1_500)] {
+            for coarsest in [1, SLOT, HOUR] {
+                for finest in [1, SLOT] {
+                    if finest > coarsest {
+                        continue;
+                    }
+                    let window = minutes(from, to);
+                    let tiers = Tiers::new(window, Widths { finest, coarsest });
+                    let ms = |(from, to): (i64, i64)| (from * MINUTE_MS, to * MINUTE_MS);
+                    let parts = [
+                        tiers.edges[0],
+                        ms(tiers.minutes[0]),
+                        ms(tiers.slots[0]),
+                        ms(tiers.hours),
+                        ms(tiers.slots[1]),
+                        ms(tiers.minutes[1]),
+                        tiers.edges[1],
+                    ];
+                    let mut at = window.from.0;
+                    for (from, to) in parts.into_iter().filter(|(from, to)| from < to) {
+                        assert_eq!(from, at, "{window:?} {tiers:?}");
+                        at = to;
+                    }
+                    assert_eq!(at, window.to.0, "{window:?} {tiers:?}");
+                }
+            }
+        }
+    }
+}
