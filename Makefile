@@ -11,8 +11,8 @@ DUCKDB := 2.0.1
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
 
-packages: ## Install what the tests need (PostgreSQL, Chromium, Node.js, gateways) through the package manager
-	@scripts/install-packages build python postgres browser gateways
+packages: ## Install what the tests need (PostgreSQL, Chromium, Node.js, gateways, Prometheus) through the package manager
+	@scripts/install-packages build python postgres browser gateways prometheus
 
 check: ## Format, lints and documentation, warnings denied
 	$(CARGO) fmt --check
@@ -24,7 +24,7 @@ test: packages check ## Everything: both databases, the binary, the browser
 	$(MAKE) --no-print-directory test-browser
 
 test-fast: ## The tests that need neither PostgreSQL nor a browser
-	@scripts/install-packages build gateways
+	@scripts/install-packages build gateways prometheus
 	RETRYLENS_TEST_NO_POSTGRES=1 $(CARGO) test --locked
 
 test-browser: ## Every page in headless Chromium: axe-core, console, foreign requests, narrow screens

@@ -2,12 +2,16 @@
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::domain::stored::TimeBasis;
+use crate::domain::time::{DAY_MS, Millis, UnixMillis, Window};
+use crate::metrics::{Metrics, Operation};
 use crate::pipeline::{Intake, IntakeSettings, keeper};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
 use crate::web::{self, AppState};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -149,6 +153,37 @@ fn raise_file_limit(config: &Config) {
     }
 }
 
+/// How far back it is looked for pairs that `/metrics` shows from the start, and for how long.
+const KNOWN_FOR: Millis = Millis(DAY_MS);
+const LEARNING_LIMIT: Duration = Duration::from_secs(5);
+
+/// Tells the metrics which pairs the database holds of the last day, so that after a restart a pair
+/// is known although at present only failures are reported of it. Without it they are known as soon
+/// as a first attempt is served.
+async fn learn_pairs(store: &Store, metrics: &Metrics, now: UnixMillis) {
+    let day = Window { from: now.plus(Millis(-KNOWN_FOR.0)), to: now.plus(Millis(1)) };
+    let pairs = match tokio::time::timeout(LEARNING_LIMIT, store.pairs(day, TimeBasis::Received))
+        .await
+    {
+        Ok(Ok(pairs)) => pairs,
+        Ok(Err(error)) => {
+            metrics.store_failed(Operation::Read);
+            let error = &error as &dyn std::error::Error;
+            return tracing::warn!(error, "the metrics begin without the pairs of the last day");
+        }
+        Err(_) => {
+            return tracing::warn!(
+                "the metrics begin without the pairs of the last day: the store took too long"
+            );
+        }
+    };
+    for pair in pairs {
+        let environment = pair.environment.as_deref().unwrap_or_default();
+        let is_served = pair.counts.succeeded > pair.counts.retry_successes;
+        metrics.learn([&pair.service, &pair.upstream, environment], pair.source, is_served);
+    }
+}
+
 /// The built program: everything is open and ready, nothing runs yet.
 #[derive(Debug)]
 pub struct App {
@@ -180,9 +215,11 @@ impl App {
             commit_events: config.ingest.commit_events,
             max_wait: config.ingest.max_wait,
             max_series: config.ingest.max_series,
+            caps: config.metrics.caps,
         };
         let intake = Intake::start(store.clone(), Arc::clone(&clock), sizes);
         store.learn_series(intake.series()).await.map_err(at)?;
+        learn_pairs(&store, intake.metrics(), clock.now()).await;
         let state = AppState::new(store, intake, clock, Arc::clone(&config), &key);
         Ok(Self { listener, address, state })
     }
@@ -213,12 +250,14 @@ impl App {
         // Aborted at the end, when it was written a last time.
         let senders = {
             let (senders, store) = (state.senders.clone(), store.clone());
-            tokio::spawn(async move { senders.write_regularly(&store).await })
+            let metrics = state.metrics.clone();
+            tokio::spawn(async move { senders.write_regularly(&store, &metrics).await })
         };
         let keeping = CancellationToken::new();
         let keeper = {
             let (store, clock, end) = (store.clone(), Arc::clone(&state.clock), keeping.clone());
-            shutdown.watch("keeper", keeper::run(store, clock, config.store.keep, end))
+            let metrics = state.metrics.clone();
+            shutdown.watch("keeper", keeper::run(store, clock, metrics, config.store.keep, end))
         };
         let tally = state.senders.clone();
         let router = web::router(&state);

@@ -5,6 +5,7 @@
 //! - [`domain`]: parsing, classifying and judging; pure.
 //! - [`ingest`]: bytes to events.
 //! - [`store`]: SQLite and PostgreSQL behind one type.
+//! - [`metrics`]: what `/metrics` shows.
 //! - [`pipeline`]: from accepted events to stored rows and roll-ups.
 //! - [`export`]: what is written for other tools.
 //! - [`web`]: the API and the pages.
@@ -19,6 +20,7 @@ pub mod config;
 pub mod domain;
 pub mod export;
 pub mod ingest;
+pub mod metrics;
 pub mod pipeline;
 pub mod shutdown;
 pub mod store;

@@ -9,7 +9,9 @@ pub mod secret;
 mod sections;
 
 pub use layers::{DEFAULTS, ENV_PREFIX, Origin, Sources};
-pub use sections::{Access, Ingest, Log, LogFormat, PublicUrl, Server, StoreSettings};
+pub use sections::{
+    Access, Ingest, Log, LogFormat, MetricsSettings, PublicUrl, Server, StoreSettings,
+};
 
 use layers::Settings;
 
@@ -71,6 +73,8 @@ pub struct Config {
     pub store: StoreSettings,
     /// What is accepted from senders.
     pub ingest: Ingest,
+    /// What `/metrics` may hold.
+    pub metrics: MetricsSettings,
     /// Who may send and who may read.
     pub access: Access,
     /// The program's own log.
@@ -101,6 +105,7 @@ impl Config {
             server: Server::read(&settings)?,
             store: StoreSettings::read(&settings)?,
             ingest: Ingest::read(&settings)?,
+            metrics: MetricsSettings::read(&settings)?,
             access: Access::read(&settings)?,
             log: Log::read(&settings)?,
             warnings,

@@ -6,6 +6,7 @@ use super::secret::{Secret, TokenHash};
 use crate::domain::spelling::spelled_enum;
 use crate::domain::time::{DAY_MS, Millis};
 use crate::ingest::native::RawKeys;
+use crate::metrics::Caps;
 use crate::store::Keep;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -212,6 +213,25 @@ impl Ingest {
             max_series: size(settings, "max_series", 100, 10_000_000)?,
             raw_keys: raw_keys.ok_or_else(|| settings.bad("raw_keys", "hash or refuse"))?,
             hash_key: hash_key.map(Secret::new),
+        })
+    }
+}
+
+/// `[metrics]`
+#[derive(Debug, Clone, Copy)]
+pub struct MetricsSettings {
+    /// How many values labels may have.
+    pub caps: Caps,
+}
+
+impl MetricsSettings {
+    pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
+        Ok(Self {
+            caps: Caps {
+                services: size(settings, "metrics_services", 1, 10_000)?,
+                upstreams: size(settings, "metrics_upstreams", 1, 10_000)?,
+                pairs: size(settings, "metrics_pairs", 1, 10_000)?,
+            },
         })
     }
 }

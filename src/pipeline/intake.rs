@@ -13,11 +13,12 @@
 //! Who gets how much of the queue is decided by [`super::fair`].
 
 use super::fair::{self, Place, Refusal, Room, Rule, Sender, Source};
-use super::writer::{self, Job, Speed, Trouble};
+use super::writer::{Job, Speed, Trouble, Writer};
 use crate::clock::Clock;
 use crate::domain::event::Event;
 use crate::domain::stored::Inserted;
-use crate::store::{Draft, SeriesBound, Store, StoreError};
+use crate::metrics::{Caps, Metrics, Sight};
+use crate::store::{Draft, Kept, SeriesBound, Store, StoreError};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -38,6 +39,8 @@ pub struct IntakeSettings {
     pub max_wait: Duration,
     /// Series there may be in the database.
     pub max_series: usize,
+    /// How many values labels of metrics may have.
+    pub caps: Caps,
 }
 
 impl Default for IntakeSettings {
@@ -47,6 +50,7 @@ impl Default for IntakeSettings {
             commit_events: 5_000,
             max_wait: Duration::from_secs(1),
             max_series: 50_000,
+            caps: Caps::default(),
         }
     }
 }
@@ -87,6 +91,7 @@ struct Inner {
     settings: IntakeSettings,
     room: Room,
     series: SeriesBound,
+    metrics: Metrics,
     jobs: mpsc::UnboundedSender<Job>,
     speed: Arc<Speed>,
     trouble: Arc<Trouble>,
@@ -102,6 +107,8 @@ struct Inner {
 #[derive(Debug)]
 pub struct Batch {
     drafts: Vec<Draft>,
+    /// What is counted of each, once it is stored.
+    sights: Vec<Sight>,
     holds: Holds,
 }
 
@@ -124,6 +131,7 @@ impl Intake {
             settings,
             room: Room::new(usize::try_from(settings.queue_events).unwrap_or(usize::MAX)),
             series: SeriesBound::new(settings.max_series),
+            metrics: Metrics::new(settings.caps),
             jobs,
             speed: Arc::default(),
             trouble: Arc::default(),
@@ -132,15 +140,15 @@ impl Intake {
             ended: CancellationToken::new(),
         };
         let has_ended = inner.ended.clone().drop_guard();
-        let run = writer::run(
+        let writer = Writer {
             store,
             clock,
-            settings.commit_events,
-            waiting,
-            Arc::clone(&inner.speed),
-            Arc::clone(&inner.trouble),
-            inner.end.clone(),
-        );
+            metrics: inner.metrics.clone(),
+            commit_events: settings.commit_events,
+            speed: Arc::clone(&inner.speed),
+            trouble: Arc::clone(&inner.trouble),
+        };
+        let run = writer.run(waiting, inner.end.clone());
         tokio::spawn(async move {
             let _has_ended = has_ended;
             run.await;
@@ -151,6 +159,11 @@ impl Intake {
     /// Which series there are; [`Store::learn_series`] tells it those of before.
     pub fn series(&self) -> &SeriesBound {
         &self.inner.series
+    }
+
+    /// What was counted.
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
     }
 
     /// Judges and stores a batch of our own. When it returns, all of it is on disk; what became of
@@ -192,23 +205,30 @@ impl Intake {
         let amount = events.len().max(1);
         let room =
             inner.room.take(sender, amount, rule).map_err(|refusal| self.refused(refusal))?;
-        let draft = |event| {
-            let kept = inner.series.keep(&event);
-            Draft::keeping(super::judge(event), kept)
-        };
-        let drafts = events.into_iter().map(draft).collect();
-        Ok(Batch { drafts, holds: Holds { _room: room, _memory: memory, _batch: batch } })
+        let (drafts, sights) = events
+            .into_iter()
+            .map(|event| {
+                let kept = inner.series.keep(&event);
+                let new = super::judge(event);
+                let sight = inner.metrics.sight(&new.event, &new.verdict);
+                (Draft::keeping(new, kept), sight.coarse(kept != Kept::Whole))
+            })
+            .unzip();
+        Ok(Batch { drafts, sights, holds: Holds { _room: room, _memory: memory, _batch: batch } })
     }
 
     /// Stores a batch. When it returns, all of it is on disk; what became of each event is told in
     /// its order. Where the caller goes away, the batch is stored all the same.
     pub(crate) async fn commit(&self, batch: Batch) -> Result<Vec<Inserted>, IntakeError> {
-        let Batch { drafts, holds } = batch;
+        let Batch { drafts, sights, holds } = batch;
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
         let (reply, answer) = oneshot::channel();
-        self.inner.jobs.send(Job { drafts, reply, holds }).map_err(|_| IntakeError::Stopped)?;
+        self.inner
+            .jobs
+            .send(Job { drafts, sights, reply, holds })
+            .map_err(|_| IntakeError::Stopped)?;
         answer.await.map_err(|_| IntakeError::Stopped)?.map_err(IntakeError::Store)
     }
 

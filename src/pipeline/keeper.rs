@@ -5,6 +5,7 @@
 //! less while much is written: a step then waits its turn behind each batch.
 
 use crate::clock::Clock;
+use crate::metrics::{Metrics, Operation};
 use crate::store::{Keep, Store, Tidied};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,13 @@ const INTERVAL: Duration = Duration::from_mins(1);
 const FIRST: Duration = Duration::from_secs(5);
 
 /// Tidies until `end` is cancelled; a step that was begun is finished.
-pub async fn run(store: Store, clock: Arc<dyn Clock>, keep: Keep, end: CancellationToken) {
+pub async fn run(
+    store: Store,
+    clock: Arc<dyn Clock>,
+    metrics: Metrics,
+    keep: Keep,
+    end: CancellationToken,
+) {
     let mut rest = FIRST;
     loop {
         tokio::select! {
@@ -29,6 +36,7 @@ pub async fn run(store: Store, clock: Arc<dyn Clock>, keep: Keep, end: Cancellat
             Ok(Tidied::More) => begun.elapsed(),
             Ok(Tidied::Done) => INTERVAL,
             Err(error) => {
+                metrics.store_failed(Operation::Tidy);
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, "what is old could not be removed; trying again");
                 INTERVAL

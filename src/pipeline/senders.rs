@@ -4,6 +4,7 @@
 //! What was summed since the last writing is lost when the process is killed; events never are.
 
 use crate::domain::stored::SenderCounts;
+use crate::metrics::{Metrics, Operation};
 use crate::store::{Store, StoreError};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -53,10 +54,11 @@ impl SenderTally {
     }
 
     /// Writes every few seconds, forever.
-    pub async fn write_regularly(&self, store: &Store) {
+    pub async fn write_regularly(&self, store: &Store, metrics: &Metrics) {
         loop {
             tokio::time::sleep(INTERVAL).await;
             if let Err(error) = self.write(store).await {
+                metrics.store_failed(Operation::Tally);
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, "counts of senders could not be written; trying again");
             }

@@ -3,6 +3,8 @@
 use super::intake::Holds;
 use crate::clock::Clock;
 use crate::domain::stored::Inserted;
+use crate::domain::time::UnixMillis;
+use crate::metrics::{Metrics, Operation, Sight};
 use crate::store::{Draft, Store, StoreError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -13,6 +15,8 @@ use tokio_util::sync::CancellationToken;
 /// A batch that waits for its commit.
 pub(super) struct Job {
     pub(super) drafts: Vec<Draft>,
+    /// What is counted of each, once it is stored.
+    pub(super) sights: Vec<Sight>,
     pub(super) reply: oneshot::Sender<Result<Vec<Inserted>, Arc<StoreError>>>,
     /// Given back when the job is done.
     pub(super) holds: Holds,
@@ -96,88 +100,127 @@ impl Trouble {
     }
 }
 
-/// Writes until `end` is cancelled and nothing waits any more.
-pub(super) async fn run(
-    store: Store,
-    clock: Arc<dyn Clock>,
-    commit_events: usize,
-    mut waiting: mpsc::UnboundedReceiver<Job>,
-    speed: Arc<Speed>,
-    trouble: Arc<Trouble>,
-    end: CancellationToken,
-) {
-    loop {
-        let first = tokio::select! {
-            biased;
-            job = waiting.recv() => job,
-            () = end.cancelled() => None,
-        };
-        let Some(first) = first else { return };
-        let mut events = first.drafts.len();
-        let mut jobs = vec![first];
-        while events < commit_events {
-            let Ok(job) = waiting.try_recv() else { break };
-            events += job.drafts.len();
-            jobs.push(job);
-        }
-        let begun = Instant::now();
-        trouble.record(write(&store, &*clock, jobs).await);
-        speed.record(events, begun.elapsed());
-    }
+/// What the writer works with.
+pub(super) struct Writer {
+    pub(super) store: Store,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) metrics: Metrics,
+    /// Events that are committed together, where that many wait.
+    pub(super) commit_events: usize,
+    pub(super) speed: Arc<Speed>,
+    pub(super) trouble: Arc<Trouble>,
 }
 
-/// Commits the jobs together. Where the database refuses that for a reason that lies in the rows,
-/// each is committed alone, so that a bad one costs only itself. The last error, where there was
-/// one.
-async fn write(
-    store: &Store,
-    clock: &dyn Clock,
-    mut jobs: Vec<Job>,
-) -> Result<(), Arc<StoreError>> {
-    let received_at = clock.now();
-    let mut drafts = Vec::with_capacity(jobs.iter().map(|job| job.drafts.len()).sum());
-    let mut sizes = Vec::with_capacity(jobs.len());
-    for job in &mut jobs {
-        sizes.push(job.drafts.len());
-        drafts.append(&mut job.drafts);
+impl Writer {
+    /// Writes until `end` is cancelled and nothing waits any more.
+    pub(super) async fn run(
+        self,
+        mut waiting: mpsc::UnboundedReceiver<Job>,
+        end: CancellationToken,
+    ) {
+        loop {
+            let first = tokio::select! {
+                biased;
+                job = waiting.recv() => job,
+                () = end.cancelled() => None,
+            };
+            let Some(first) = first else { return };
+            let mut events = first.drafts.len();
+            let mut jobs = vec![first];
+            while events < self.commit_events {
+                let Ok(job) = waiting.try_recv() else { break };
+                events += job.drafts.len();
+                jobs.push(job);
+            }
+            let begun = Instant::now();
+            self.trouble.record(self.write(jobs).await);
+            self.speed.record(events, begun.elapsed());
+        }
     }
-    let drafts = Arc::new(drafts);
-    match store.insert_drafts(Arc::clone(&drafts), received_at).await {
-        Ok(results) => {
-            let mut results = results.into_iter();
-            for (job, size) in jobs.into_iter().zip(sizes) {
-                answer(job, Ok(results.by_ref().take(size).collect()));
-            }
-            Ok(())
+
+    /// Commits the jobs together. Where the database refuses that for a reason that lies in the
+    /// rows, each is committed alone, so that a bad one costs only itself. The last error, where
+    /// there was one.
+    async fn write(&self, mut jobs: Vec<Job>) -> Result<(), Arc<StoreError>> {
+        let received_at = self.clock.now();
+        let mut drafts = Vec::with_capacity(jobs.iter().map(|job| job.drafts.len()).sum());
+        let mut sizes = Vec::with_capacity(jobs.len());
+        for job in &mut jobs {
+            sizes.push(job.drafts.len());
+            drafts.append(&mut job.drafts);
         }
-        Err(error) if jobs.len() == 1 || error.is_passing() => {
-            tracing::error!(events = drafts.len(), error = %chain(&error), "nothing was stored");
-            let error = Arc::new(error);
-            for job in jobs {
-                answer(job, Err(Arc::clone(&error)));
-            }
-            Err(error)
-        }
-        Err(error) => {
-            tracing::warn!(
-                batches = jobs.len(),
-                error = %chain(&error),
-                "a group of batches was refused; storing each alone"
-            );
-            let (mut begin, mut outcome) = (0, Ok(()));
-            for (job, size) in jobs.into_iter().zip(sizes) {
-                let part = drafts.get(begin..begin + size).unwrap_or_default().to_vec();
-                begin += size;
-                let result =
-                    store.insert_drafts(Arc::new(part), received_at).await.map_err(Arc::new);
-                if let Err(error) = &result {
-                    tracing::error!(events = size, error = %chain(error), "nothing was stored");
-                    outcome = Err(Arc::clone(error));
+        let drafts = Arc::new(drafts);
+        match self.insert(Arc::clone(&drafts), received_at).await {
+            Ok(results) => {
+                let sights = jobs.iter().flat_map(|job| &job.sights);
+                self.count(&drafts, sights, &results, received_at);
+                let mut results = results.into_iter();
+                for (job, size) in jobs.into_iter().zip(sizes) {
+                    answer(job, Ok(results.by_ref().take(size).collect()));
                 }
-                answer(job, result);
+                Ok(())
             }
-            outcome
+            Err(error) if jobs.len() == 1 || error.is_passing() => {
+                tracing::error!(events = drafts.len(), error = %chain(&error), "nothing was stored");
+                let error = Arc::new(error);
+                for job in jobs {
+                    answer(job, Err(Arc::clone(&error)));
+                }
+                Err(error)
+            }
+            Err(error) => {
+                tracing::warn!(
+                    batches = jobs.len(),
+                    error = %chain(&error),
+                    "a group of batches was refused; storing each alone"
+                );
+                let (mut begin, mut outcome) = (0, Ok(()));
+                for (job, size) in jobs.into_iter().zip(sizes) {
+                    let part = drafts.get(begin..begin + size).unwrap_or_default().to_vec();
+                    begin += size;
+                    let part = Arc::new(part);
+                    let result =
+                        self.insert(Arc::clone(&part), received_at).await.map_err(Arc::new);
+                    match &result {
+                        Ok(results) => self.count(&part, job.sights.iter(), results, received_at),
+                        Err(error) => {
+                            tracing::error!(events = size, error = %chain(error), "nothing was stored");
+                            outcome = Err(Arc::clone(error));
+                        }
+                    }
+                    answer(job, result);
+                }
+                outcome
+            }
         }
+    }
+
+    async fn insert(
+        &self,
+        drafts: Arc<Vec<Draft>>,
+        received_at: UnixMillis,
+    ) -> Result<Vec<Inserted>, StoreError> {
+        let result = self.store.insert_drafts(drafts, received_at).await;
+        if result.is_err() {
+            self.metrics.store_failed(Operation::Insert);
+        }
+        result
+    }
+
+    /// Counts what is on disk now. Before the senders are answered, so that whoever has an answer
+    /// finds its events in the metrics.
+    fn count<'a>(
+        &self,
+        drafts: &[Draft],
+        sights: impl Iterator<Item = &'a Sight>,
+        results: &[Inserted],
+        received_at: UnixMillis,
+    ) {
+        let events = drafts.iter().zip(sights).zip(results);
+        self.metrics.count(
+            received_at,
+            events.map(|((draft, sight), result)| (draft.names(), sight, *result)),
+        );
     }
 }
 

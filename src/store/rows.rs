@@ -121,6 +121,11 @@ impl Draft {
             redactions,
         }
     }
+
+    /// Service, upstream and environment of its series; an empty text for no environment.
+    pub fn names(&self) -> [&str; 3] {
+        [&self.series.service, &self.series.upstream, &self.series.environment]
+    }
 }
 
 /// A text without zero bytes that fits an index: a longer one is cut and its hash put behind, so

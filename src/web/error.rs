@@ -140,13 +140,15 @@ pub struct Failure {
     retry_after: Option<u64>,
     headers: Vec<(HeaderName, HeaderValue)>,
     extra: Map<String, Value>,
+    /// A question to the store failed.
+    is_of_read: bool,
 }
 
 impl Failure {
     /// A failure of this kind; `detail` says what the visitor can do.
     pub fn new(code: Code, detail: impl Into<String>) -> Self {
         let (retry_after, headers, extra) = (None, Vec::new(), Map::new());
-        Self { code, detail: detail.into(), retry_after, headers, extra }
+        Self { code, detail: detail.into(), retry_after, headers, extra, is_of_read: false }
     }
 
     /// As [`Failure::new`], with an error's text made a sentence. Only for errors whose text is
@@ -183,6 +185,11 @@ impl Failure {
     pub fn retry_after(mut self, wait: Duration) -> Self {
         self.retry_after = Some(wait.as_millis().div_ceil(1000).max(1).try_into().unwrap_or(60));
         self
+    }
+
+    /// Whether a question to the store failed, be it that it took too long.
+    pub(crate) fn is_of_read(&self) -> bool {
+        self.is_of_read
     }
 
     /// Adds a member to the problem+json.
@@ -251,7 +258,7 @@ impl From<StoreError> for Failure {
         } else {
             tracing::error!(error = cause, "a question to the store failed");
         }
-        Self::of_store(&error)
+        Self { is_of_read: true, ..Self::of_store(&error) }
     }
 }
 

@@ -4,6 +4,7 @@ use super::doors;
 use super::error::{Code, Failure, STORE_WAIT, wants_page};
 use super::state::AppState;
 use crate::domain::redact;
+use crate::metrics::Operation;
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
@@ -39,12 +40,16 @@ pub(super) fn apply(router: Router, state: &AppState) -> Router {
 
 async fn time_limit(State(state): State<AppState>, request: Request, next: Next) -> Response {
     let limit = state.config.server.request_timeout;
-    tokio::time::timeout(limit, next.run(request)).await.unwrap_or_else(|_| {
+    let response = tokio::time::timeout(limit, next.run(request)).await.unwrap_or_else(|_| {
         tracing::warn!("a request took longer than its limit");
         Failure::new(Code::TimedOut, "Ask for less at once, or try again later.")
             .retry_after(STORE_WAIT)
             .into_response()
-    })
+    });
+    if response.extensions().get::<Failure>().is_some_and(Failure::is_of_read) {
+        state.metrics.store_failed(Operation::Read);
+    }
+    response
 }
 
 /// The panic itself is logged by the hook that `telemetry` sets.
@@ -160,7 +165,11 @@ async fn in_span(request: Request<Body>, next: Next) -> Response {
         };
     }
     let span = match path {
-        "/healthz" | "/readyz" => request_span!(tracing::Level::DEBUG),
+        // What asks all the time, and what an exporter sends that was pointed at ourselves: a span of
+        // that would be sent there again, for ever.
+        "/healthz" | "/readyz" | "/metrics" | "/v1/traces" | "/v1/metrics" | "/v1/logs" => {
+            request_span!(tracing::Level::DEBUG)
+        }
         _ => request_span!(tracing::Level::INFO),
     };
     if request.headers().contains_key("traceparent") {

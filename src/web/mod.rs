@@ -97,6 +97,7 @@ fn reading() -> OpenApiRouter<AppState> {
         .routes(routes!(api::twins::send))
         .routes(routes!(api::marks::list, api::marks::create))
         .routes(routes!(api::classify::create))
+        .routes(routes!(api::metrics::show))
         .routes(routes!(api::document::show))
 }
 

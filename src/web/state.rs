@@ -5,6 +5,7 @@ use super::extract::BodyBudget;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::domain::key_hash::KeyHasher;
+use crate::metrics::Metrics;
 use crate::pipeline::{Intake, SenderTally};
 use crate::store::Store;
 use axum::extract::FromRef;
@@ -18,6 +19,8 @@ pub struct AppState {
     pub store: Store,
     /// Where accepted events go.
     pub intake: Intake,
+    /// What was counted.
+    pub metrics: Metrics,
     /// What senders get wrong.
     pub senders: SenderTally,
     /// What time it is.
@@ -45,6 +48,7 @@ impl AppState {
         let hasher = KeyHasher::new(hash_key.map_or(store_key, |key| key.expose().as_bytes()));
         Self {
             store,
+            metrics: intake.metrics().clone(),
             intake,
             senders: SenderTally::default(),
             clock,

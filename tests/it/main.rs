@@ -12,6 +12,7 @@ mod gateways;
 mod intake;
 mod layering;
 mod load;
+mod metrics;
 mod million;
 mod pages;
 mod parsers;

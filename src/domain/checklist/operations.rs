@@ -4,10 +4,10 @@
 
 use super::words::{count, many};
 use super::{Facts, MAX_ROWS};
-use crate::domain::event::RetryLayer;
+use crate::domain::event::{Event, RetryLayer};
 use crate::domain::retry_after::{self, Flag};
 use crate::domain::stats::{len, waits};
-use crate::domain::stored::{Counts, StoredEvent};
+use crate::domain::stored::{Counts, StoredEvent, VerdictSummary};
 use crate::domain::time::UnixMillis;
 use std::cell::OnceCell;
 use std::collections::HashMap;
@@ -311,12 +311,10 @@ impl<'a> Gap<'a> {
         self.before.event.computed_delay_ms
     }
 
-    /// How far below the promise still counts as kept: 100 ms or 2 %, whichever is more, and one
-    /// second more for a date (DESIGN 14).
+    /// How far below the promise still counts as kept, see [`tolerance_ms`].
     pub fn tolerance_ms(&self) -> i64 {
         let promised = self.promised_ms().unwrap_or_default();
-        let date = if self.before.verdict.promised_by_date { EARLY_DATE_MS } else { 0 };
-        EARLY_MS.max(promised / 50).saturating_add(date)
+        tolerance_ms(promised, self.before.verdict.promised_by_date)
     }
 
     /// Whether the next attempt, by its number, carries an earlier time than this one: the clocks
@@ -390,13 +388,18 @@ const DOUBTED_FROM_S: u64 = 1_000;
 /// What makes the value of `Retry-After` no believable wait: a moment since 1970 or milliseconds
 /// where seconds are due, or a number that makes no sense.
 pub fn doubt(s: &StoredEvent) -> Option<Flag> {
-    let raw = super::s5_time::field(s)?.trim();
+    doubt_of(&s.event)
+}
+
+fn doubt_of(event: &Event) -> Option<Flag> {
+    let raw = super::s5_time::field_of(event)?.trim();
     // A date is never doubted, and whatever else is not digits promises nothing.
     let is_digits = raw.bytes().all(|b| b.is_ascii_digit());
     if !is_digits || raw.parse::<u64>().is_ok_and(|seconds| seconds < DOUBTED_FROM_S) {
         return None;
     }
-    let reading = retry_after::read(&super::s5_time::header_fields(s), Some(s.event.answered_at()));
+    let reading =
+        retry_after::read(&super::s5_time::header_fields_of(event), Some(event.answered_at()));
     [
         Flag::EpochS,
         Flag::EpochMs,
@@ -411,7 +414,19 @@ pub fn doubt(s: &StoredEvent) -> Option<Flag> {
 
 /// The wait that an answer promised; none where its value is no believable wait.
 pub fn promised_ms(s: &StoredEvent) -> Option<i64> {
-    s.verdict.promised_ms.filter(|_| doubt(s).is_none())
+    believable_ms(&s.event, &s.verdict)
+}
+
+/// As [`promised_ms`], of an event that isn't stored yet.
+pub fn believable_ms(event: &Event, verdict: &VerdictSummary) -> Option<i64> {
+    verdict.promised_ms.filter(|_| doubt_of(event).is_none())
+}
+
+/// How far below a promise still counts as kept: 100 ms or 2 %, whichever is more, and one second
+/// more for a date (DESIGN 14).
+pub fn tolerance_ms(promised: i64, by_date: bool) -> i64 {
+    let date = if by_date { EARLY_DATE_MS } else { 0 };
+    EARLY_MS.max(promised / 50).saturating_add(date)
 }
 
 /// The bucket of [`waits`] that a refusal counts in.

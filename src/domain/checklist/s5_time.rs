@@ -9,6 +9,7 @@ use super::words::{
     time_of_day, verb,
 };
 use super::{Answer, AnswerState, Finding, NextAction, SHARE_FLOOR, Step, Table};
+use crate::domain::event::Event;
 use crate::domain::headers::{self, FieldKind};
 use crate::domain::response::HeaderFields;
 use crate::domain::retry_after::{self, Base, Choice, Flag, Strict};
@@ -434,8 +435,12 @@ fn retry_after_fields(a: &Analysis<'_>, answer: &mut Answer) {
 
 /// The raw `Retry-After` of an attempt.
 pub(super) fn field(s: &StoredEvent) -> Option<&str> {
-    s.event.retry_after.as_deref().or_else(|| {
-        let field = s.event.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case("retry-after"));
+    field_of(&s.event)
+}
+
+pub(super) fn field_of(event: &Event) -> Option<&str> {
+    event.retry_after.as_deref().or_else(|| {
+        let field = event.headers.iter().find(|(n, _)| n.eq_ignore_ascii_case("retry-after"));
         field.map(|(_, value)| value.as_str())
     })
 }
@@ -447,8 +452,12 @@ fn is_plain_seconds(raw: &str) -> bool {
 }
 
 pub(super) fn header_fields(s: &StoredEvent) -> HeaderFields {
-    let mut fields: HeaderFields = s.event.headers.iter().map(|(n, v)| (n, v)).collect();
-    if let Some(raw) = s.event.retry_after.as_deref().filter(|_| !fields.has("retry-after")) {
+    header_fields_of(&s.event)
+}
+
+pub(super) fn header_fields_of(event: &Event) -> HeaderFields {
+    let mut fields: HeaderFields = event.headers.iter().map(|(n, v)| (n, v)).collect();
+    if let Some(raw) = event.retry_after.as_deref().filter(|_| !fields.has("retry-after")) {
         fields.push("retry-after", raw);
     }
     fields

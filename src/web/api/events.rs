@@ -111,7 +111,7 @@ async fn expired(
     results: &[Inserted],
     places: &[(usize, String)],
 ) -> Result<Vec<Reject>, Failure> {
-    let kept = state.store.kept().await.map_err(|error| Failure::of_store(&error))?;
+    let kept = state.store.kept().await?;
     let since = kept.events.since.to_rfc3339();
     let expired = results.iter().zip(places).filter(|(result, _)| **result == Inserted::Expired);
     Ok(expired
@@ -189,6 +189,7 @@ fn read(
         ..SenderCounts::default()
     };
     let service = only_service(&events).to_owned();
+    state.metrics.rejected(decoded.rejects.len());
     state.senders.add(state.intake.series().sender(&service), &mistakes);
     if events.is_empty() {
         return Ok(Read { decoded, places, service, batch: None });

@@ -6,6 +6,7 @@ pub mod document;
 pub mod events;
 pub mod health;
 pub mod marks;
+pub mod metrics;
 pub mod schema;
 pub mod twins;
 

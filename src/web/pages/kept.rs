@@ -11,7 +11,7 @@ pub(crate) async fn counted(
     state: &AppState,
     view: &View,
 ) -> Result<(View, Option<String>), Failure> {
-    let history = state.store.kept().await.map_err(|error| Failure::of_store(&error))?;
+    let history = state.store.kept().await?;
     let note = note(&history, view, state.config.store.keep.max_bytes);
     Ok((history.countable(view), note))
 }

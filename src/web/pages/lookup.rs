@@ -80,7 +80,7 @@ pub(crate) async fn show(
     let asked = filled(params.id.as_deref()).map(stored).unwrap_or_default();
     let mut page = LookupPage::new(&asked, &found);
     if found.events.is_empty() {
-        let events = state.store.kept().await.map_err(|error| Failure::of_store(&error))?.events;
+        let events = state.store.kept().await?.events;
         page.kept_since = events.is_limited().then_some(Stamp(events.since));
     }
     render(&page)

@@ -11,6 +11,7 @@ use super::{kept, origin, render, words};
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Bucket, Counts, Pair, Scope, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
+use crate::metrics::{Caps, Overflow};
 use crate::web::api::Problems;
 use crate::web::extract::Query;
 use crate::web::{AppState, Failure};
@@ -177,6 +178,8 @@ pub struct Overview {
     pub series: Series,
     /// When the newest event was stored; null where nothing ever was.
     pub last_event_at: Option<Stamp>,
+    /// What `/metrics` of this process counts under `other`; null where nothing is.
+    pub metrics_note: Option<String>,
 }
 
 /// What the overview is made from.
@@ -198,6 +201,10 @@ pub struct Input {
     pub last_event_at: Option<UnixMillis>,
     /// Where the window is empty: an attempt of the scope outside of it.
     pub elsewhere: Option<Elsewhere>,
+    /// Events that `/metrics` of this process counts under `other`, by label.
+    pub overflow: Vec<(Overflow, u64)>,
+    /// How many values its labels may have.
+    pub caps: Caps,
     /// The time of asking.
     pub now: UnixMillis,
 }
@@ -221,6 +228,8 @@ impl Input {
             buckets: store.buckets(&view, bucket_width(view.window)).await?,
             pairs,
             last_event_at: store.last_event_at().await?,
+            overflow: state.metrics.overflow(),
+            caps: state.config.metrics.caps,
             kept_note,
             view,
             now,
@@ -275,8 +284,35 @@ impl Overview {
                 &input.buckets,
             ),
             last_event_at: input.last_event_at.map(Stamp),
+            metrics_note: metrics_note(&input.overflow, input.caps),
         }
     }
+}
+
+/// What is said of labels of `/metrics` that had too many values.
+fn metrics_note(overflow: &[(Overflow, u64)], caps: Caps) -> Option<String> {
+    let parts: Vec<String> = overflow
+        .iter()
+        .map(|(label, events)| {
+            let events = words::count(i64::try_from(*events).unwrap_or(i64::MAX));
+            let beyond = match label {
+                Overflow::Service => format!("{} services (metrics_services)", caps.services),
+                Overflow::Upstream => format!("{} upstreams (metrics_upstreams)", caps.upstreams),
+                Overflow::Environment => "the environments that are told apart".to_owned(),
+                Overflow::Pair => {
+                    format!("{} pairs of service and upstream (metrics_pairs)", caps.pairs)
+                }
+            };
+            format!("{events} events beyond {beyond}")
+        })
+        .collect();
+    (!parts.is_empty()).then(|| {
+        format!(
+            "Since this process started, /metrics counts {} under \u{201c}other\u{201d}, so that \
+             alerts made from it don't see them by name. This page does.",
+            parts.join(" and ")
+        )
+    })
 }
 
 /// A link to the same page over another stretch of time.

@@ -11,6 +11,7 @@ use crate::domain::stored::{
     Bucket, Counts, Mark, Pair, Scope, StoredEvent, TimeBasis, VerdictSummary, View,
 };
 use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
+use crate::metrics::Overflow;
 
 /// The moment at which samples are asked for: 2026-11-11T08:00:00Z.
 pub(crate) const NOW: UnixMillis = UnixMillis(1_794_384_000_000);
@@ -239,6 +240,8 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
         pairs: Vec::new(),
         last_event_at: None,
         elsewhere: None,
+        overflow: Vec::new(),
+        caps: crate::metrics::Caps::default(),
         now: NOW,
     };
     let usual = overview::Input {
@@ -259,6 +262,7 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
             .map(|i| pair(&format!("service-{i}"), "api.example.com", counts(1 << 40, 1 << 42, i)))
             .collect(),
         last_event_at: Some(NOW),
+        overflow: Overflow::ALL.iter().map(|label| (*label, u64::MAX)).collect(),
         ..base.clone()
     };
     let kept = overview::Input {

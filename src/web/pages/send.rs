@@ -210,7 +210,12 @@ const FIRST_TOOK_MS: i64 = 84;
 /// How long its client then waits: the 30 seconds it was told, and some jitter.
 const WAIT_MS: i64 = 30_412;
 
-fn snippets(origin: &str, needs_token: bool, now: UnixMillis) -> Vec<Snippet> {
+fn snippets(
+    origin: &str,
+    needs_token: bool,
+    reads_with_token: bool,
+    now: UnixMillis,
+) -> Vec<Snippet> {
     let at = now.to_rfc3339();
     // The second attempt begins when the first was answered and its wait is over.
     let [first, second] =
@@ -260,7 +265,28 @@ fn snippets(origin: &str, needs_token: bool, now: UnixMillis) -> Vec<Snippet> {
                  \"status\": 201, \"request_id\": \"req-1\"}}'"
             ),
         },
+        Snippet {
+            title: "Let Prometheus read what was counted",
+            about: "A part of prometheus.yml. Where read tokens are set, one of them goes into the \
+                    file that credentials_file names; exemplars with trace ids are kept with \
+                    --enable-feature=exemplar-storage. Each replica is a target of its own.",
+            text: scrape_config(origin, reads_with_token),
+        },
     ]
+}
+
+/// What Prometheus needs to know to read `/metrics` of `origin`.
+fn scrape_config(origin: &str, needs_token: bool) -> String {
+    let (scheme, target) = origin.split_once("://").unwrap_or(("http", origin));
+    let token = if needs_token {
+        "    authorization:\n      credentials_file: /etc/prometheus/retrylens-token\n"
+    } else {
+        ""
+    };
+    format!(
+        "scrape_configs:\n  - job_name: retrylens\n    scrape_interval: 15s\n    \
+         scheme: {scheme}\n{token}    static_configs:\n      - targets: ['{target}']\n"
+    )
 }
 
 /// `GET /send`
@@ -273,7 +299,9 @@ pub(crate) async fn show(
     let senders = state.store.senders().await?;
     let origin = origin(&state.config, &headers);
     let needs_token = !state.config.access.ingest_tokens.is_empty();
-    render(&SendPage::new(&origin, needs_token, &senders, state.clock.now()))
+    let reads_with_token = !state.config.access.read_tokens.is_empty();
+    let page = SendPage::new(&origin, needs_token, reads_with_token, &senders, state.clock.now());
+    render(&page)
 }
 
 /// The page.
@@ -300,11 +328,17 @@ impl Send {
 
 impl SendPage {
     /// The page.
-    pub fn new(origin: &str, needs_token: bool, senders: &[Sender], now: UnixMillis) -> Self {
+    pub fn new(
+        origin: &str,
+        needs_token: bool,
+        reads_with_token: bool,
+        senders: &[Sender],
+        now: UnixMillis,
+    ) -> Self {
         Self {
             shell: Shell::new("Send data", "send").with_twin("/api/v1/send".to_owned()),
             model: Send::build(origin, needs_token, senders, now),
-            snippets: snippets(origin, needs_token, now),
+            snippets: snippets(origin, needs_token, reads_with_token, now),
         }
     }
 
@@ -324,8 +358,9 @@ impl SendPage {
                 as_other: 0,
             },
         };
-        let page =
-            |senders: &[Sender]| Self::new("http://127.0.0.1:4290", true, senders, samples::NOW);
+        let page = |senders: &[Sender]| {
+            Self::new("http://127.0.0.1:4290", true, true, senders, samples::NOW)
+        };
         let hostile: Vec<Sender> = samples::hostile().iter().map(|t| sender(t, 1 << 40)).collect();
         vec![
             ("empty", page(&[])),
@@ -355,7 +390,7 @@ mod tests {
 
     #[test]
     fn the_second_attempt_of_the_example_waits_for_what_the_first_was_told() {
-        let all = snippets("http://127.0.0.1:4290", false, UnixMillis(1_794_380_940_000));
+        let all = snippets("http://127.0.0.1:4290", false, false, UnixMillis(1_794_380_940_000));
         let text = &all.iter().find(|s| s.text.contains("\"attempt\":2")).unwrap().text;
         let events: Vec<serde_json::Value> =
             text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();

@@ -68,6 +68,7 @@ impl TestApp {
             commit_events: config.ingest.commit_events,
             max_wait: config.ingest.max_wait,
             max_series: config.ingest.max_series,
+            caps: config.metrics.caps,
         };
         let intake = Intake::start(store.clone(), Arc::clone(&handed), sizes);
         let state = AppState::new(store, intake, handed, Arc::new(config), &key);
