@@ -229,6 +229,11 @@ struct Late {
 }
 
 impl Added {
+    /// Whether gathered sums are added to as well.
+    pub(super) const fn is_late(&self) -> bool {
+        self.late.is_some()
+    }
+
     /// The tables of sums in the order in which they are written, each with its rows end to end.
     pub(super) fn tables(&self) -> Vec<(Sums, &[i64])> {
         let mut tables = vec![
