@@ -6,17 +6,19 @@
 //! - `batch`: which events are new, and what they add to the sums; shared by both databases.
 //! - `sqlite`, `postgres`: opening and writing, where the two differ. `days`: PostgreSQL's events by
 //!   day.
+//! - `sums`: the tables of sums and which rows stand for a window. `gather`: fine ones become coarse.
 //! - `reader`: a snapshot to read from. `names`: what numbers in rows stand for. `counts`, `facts`,
 //!   `lists`: the questions.
 //! - `series`: how many series there may be.
 //! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.
 //! - `recount`: do the sums still agree with the events? `verify`: does all fit together?
 //!
-//! Sums: `minute_counts` per minute; `class_counts`, `actor_counts` and `wait_counts` per five
-//! minutes, `class_hours`, `actor_hours` and `wait_hours` per hour. A window is answered exactly,
-//! from whole hours and five minutes in the sums and from the events themselves at its edges. A
-//! series holds the route, so that a view with a route is answered the same way; sums by actor are
-//! kept without routes, so that such a view counts its actors from the events.
+//! Sums: an insert writes `minute_counts` per minute, and `class_counts`, `actor_counts` and
+//! `wait_counts` per five minutes; minutes later they are gathered into `slot_counts` per five
+//! minutes and into `hour_counts`, `class_hours`, `actor_hours` and `wait_hours`. A window is
+//! answered exactly, from these and from the events themselves at its edges. A series holds the
+//! route, so that a view with a route is answered the same way; sums by actor are kept without
+//! routes, so that such a view counts its actors from the events.
 
 mod batch;
 mod counts;
@@ -142,10 +144,11 @@ impl Store {
         Ok(())
     }
 
-    /// Does a little of what is to be done so that nothing is kept longer than `keep` says: removes
-    /// some rows, or gives some disk space back. To be called again at once where it says
-    /// [`Tidied::More`], and now and then otherwise. Writing waits for one such step at most, a few
-    /// hundredths of a second; a kill leaves the store in order.
+    /// Does a little of what is to be done beside the inserts: gathers the sums of five minutes that
+    /// are over into coarser ones, removes some rows that are older than `keep` says, or gives some
+    /// disk space back. To be called again at once where it says [`Tidied::More`], and now and then
+    /// otherwise. Writing waits for one such step at most, some hundredths of a second; a kill
+    /// leaves the store in order.
     #[tracing::instrument(name = "db.tidy", level = "debug", skip_all)]
     pub async fn tidy(&self, keep: Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
         match &*self.pool {

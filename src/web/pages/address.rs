@@ -29,7 +29,8 @@ pub struct ViewParams {
     pub environment: Option<String>,
     /// Route template.
     pub route: Option<String>,
-    /// First moment of the window, RFC 3339.
+    /// First moment of the window, RFC 3339. A window of an hour or more is widened to whole five
+    /// minutes; the answer says to which.
     #[param(example = "2026-11-11T07:00:00Z")]
     pub from: Option<String>,
     /// First moment after the window, RFC 3339.
