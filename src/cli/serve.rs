@@ -6,14 +6,14 @@ use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, LogFormat};
 use crate::domain::time::UnixMillis;
 use crate::shutdown::Shutdown;
-use crate::telemetry;
+use crate::telemetry::{self, Telemetry};
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longest time for sending the last traces at the end.
+/// Longest time for sending the last traces, metrics and log lines at the end.
 const FLUSH_LIMIT: Duration = Duration::from_secs(5);
 
 /// Runs the command.
@@ -34,22 +34,27 @@ pub(super) fn run(settings: &SettingArgs, output: &mut dyn Write) -> anyhow::Res
 }
 
 async fn serve(config: Arc<Config>, output: &mut dyn Write) -> anyhow::Result<()> {
-    let telemetry = telemetry::start(&config.log)?;
+    let mut telemetry = telemetry::start(&config.log)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    let result = built_and_run(config, output).await;
+    let result = built_and_run(config, &mut telemetry, output).await;
     telemetry.flush(FLUSH_LIMIT).await;
     result
 }
 
-async fn built_and_run(config: Arc<Config>, output: &mut dyn Write) -> anyhow::Result<()> {
+async fn built_and_run(
+    config: Arc<Config>,
+    telemetry: &mut Telemetry,
+    output: &mut dyn Write,
+) -> anyhow::Result<()> {
     let shutdown = Shutdown::new();
     shutdown.on_signals()?;
     let clock = Arc::new(SystemClock);
     let listener = app::bind(&config).await?;
     let app =
         App::build(Arc::clone(&config), Arc::clone(&clock) as Arc<dyn Clock>, listener).await?;
+    telemetry.export_metrics(app.state().metrics.clone(), Arc::clone(&clock) as Arc<dyn Clock>)?;
     let greeting = greeting(&config, app.address(), clock.now());
     output.write_all(greeting.as_bytes())?;
     output.flush()?;

@@ -131,6 +131,14 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
+/// Requests that come all the time, and those of an OTLP exporter: where ours was pointed at
+/// ourselves, a span or a line about one would be sent in the next, for ever.
+fn is_quiet(path: &str) -> bool {
+    const QUIET: [&str; 6] =
+        ["/healthz", "/readyz", "/metrics", "/v1/traces", "/v1/metrics", "/v1/logs"];
+    QUIET.contains(&path)
+}
+
 /// A span per request, named by the route's template, with the names of the semantic conventions
 /// (<https://opentelemetry.io/docs/specs/semconv/http/http-spans/>). A trace that the caller began
 /// is continued. The query is left out, and the path of a route with parameters is cleaned: what
@@ -164,13 +172,11 @@ async fn in_span(request: Request<Body>, next: Next) -> Response {
             )
         };
     }
-    let span = match path {
-        // What asks all the time, and what an exporter sends that was pointed at ourselves: a span of
-        // that would be sent there again, for ever.
-        "/healthz" | "/readyz" | "/metrics" | "/v1/traces" | "/v1/metrics" | "/v1/logs" => {
-            request_span!(tracing::Level::DEBUG)
-        }
-        _ => request_span!(tracing::Level::INFO),
+    let is_quiet = is_quiet(path);
+    let span = if is_quiet {
+        request_span!(tracing::Level::DEBUG)
+    } else {
+        request_span!(tracing::Level::INFO)
     };
     if request.headers().contains_key("traceparent") {
         let caller = opentelemetry::global::get_text_map_propagator(|propagator| {
@@ -186,7 +192,9 @@ async fn in_span(request: Request<Body>, next: Next) -> Response {
         span.record("otel.status_code", "ERROR");
         span.record("error.type", status.as_str());
     }
-    span.in_scope(|| tracing::debug!(http.response.status_code = status.as_u16(), "answered"));
+    if !is_quiet {
+        span.in_scope(|| tracing::debug!(http.response.status_code = status.as_u16(), "answered"));
+    }
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }

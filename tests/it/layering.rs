@@ -115,6 +115,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("reqwest", &["telemetry", "alert"]),
     ("opentelemetry_otlp", &["telemetry"]),
     ("opentelemetry_sdk", &["telemetry"]),
+    ("opentelemetry_proto", &["telemetry"]),
+    ("opentelemetry_appender_tracing", &["telemetry"]),
+    ("prost", &["telemetry"]),
     ("anyhow", &["cli", "main.rs"]),
     ("clap", &["cli", "main.rs"]),
 ];

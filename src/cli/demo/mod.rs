@@ -74,12 +74,13 @@ pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCod
 }
 
 async fn serve(config: Arc<Config>, story: &Story, output: &mut dyn Write) -> anyhow::Result<()> {
-    let telemetry = telemetry::start(&config.log)?;
+    let mut telemetry = telemetry::start(&config.log)?;
     let shutdown = Shutdown::new();
     shutdown.on_signals()?;
     let listener = app::bind(&config).await?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let app = App::build(Arc::clone(&config), clock, listener).await?;
+    let app = App::build(Arc::clone(&config), Arc::clone(&clock), listener).await?;
+    telemetry.export_metrics(app.state().metrics.clone(), clock)?;
     load(app.state(), story).await?;
     output.write_all(greeting(&format!("http://{}", app.address()), story).as_bytes())?;
     output.flush()?;
