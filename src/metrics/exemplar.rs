@@ -29,7 +29,12 @@ impl TraceIds {
     /// Reads ids in hexadecimal; `None` where the trace id is none. A span id that is none is left
     /// out.
     pub fn parse(trace: Option<&str>, span: Option<&str>) -> Option<Self> {
-        Some(Self { trace: bytes(trace?)?, span: span.and_then(bytes) })
+        let is_hex = |text: &&str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let trace = trace.filter(|trace| trace.len() == 32).filter(is_hex)?;
+        let trace = u128::from_str_radix(trace, 16).ok().filter(|id| *id != 0)?;
+        let span = span.filter(|span| span.len() == 16).filter(is_hex);
+        let span = span.and_then(|span| u64::from_str_radix(span, 16).ok()).filter(|id| *id != 0);
+        Some(Self { trace: trace.to_be_bytes(), span: span.map(u64::to_be_bytes) })
     }
 
     /// The labels of an exemplar: `trace_id`, and `span_id` where there is one.
@@ -37,13 +42,6 @@ impl TraceIds {
         let span = self.span.map(|span| ("span_id", hex::encode(span)));
         std::iter::once(("trace_id", hex::encode(self.trace))).chain(span)
     }
-}
-
-/// The bytes that exactly this many pairs of hexadecimal digits stand for; none of only zeros.
-fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    hex::decode_to_slice(text, &mut bytes).ok()?;
-    bytes.iter().any(|byte| *byte != 0).then_some(bytes)
 }
 
 #[cfg(test)]
@@ -60,9 +58,15 @@ mod tests {
         assert_eq!(length, 63);
         assert_eq!(TraceIds::parse(Some(trace), Some("12")).unwrap().span, None);
         let zeros = "0".repeat(32);
-        for bad in
-            [None, Some(""), Some("x"), Some(&*zeros), Some("4bf92f3577b34da6a3ce929d0e0e473\"")]
-        {
+        let signed = format!("+{}", trace.chars().skip(1).collect::<String>());
+        for bad in [
+            None,
+            Some(""),
+            Some("x"),
+            Some(&*zeros),
+            Some(&*signed),
+            Some("4bf92f3577b34da6a3ce929d0e0e473\""),
+        ] {
             assert_eq!(TraceIds::parse(bad, Some(span)), None, "{bad:?}");
         }
     }

@@ -23,6 +23,7 @@
 mod exemplar;
 mod histogram;
 mod keys;
+mod mixed;
 pub mod names;
 mod own;
 mod reader;

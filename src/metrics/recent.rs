@@ -6,6 +6,7 @@
 //! counted here is a lower bound: what was forgotten, arrived at another replica, before a restart
 //! or carries no `operation_id` is not seen. Attempts may arrive in any order.
 
+use super::mixed::Quick;
 use super::sight::{Promise, Sight, Write};
 use crate::domain::time::UnixMillis;
 use std::collections::HashMap;
@@ -21,8 +22,8 @@ const OVERLAP_MS: i64 = 50;
 /// The attempts that are remembered, by operation and number.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    young: HashMap<(u64, u32), Attempt>,
-    old: HashMap<(u64, u32), Attempt>,
+    young: HashMap<(u64, u32), Attempt, Quick>,
+    old: HashMap<(u64, u32), Attempt, Quick>,
 }
 
 #[derive(Debug, Clone, Copy)]

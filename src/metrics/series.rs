@@ -6,6 +6,7 @@
 use super::exemplar::{Exemplar, TraceIds};
 use super::histogram::{self, Histogram};
 use super::keys::KeyShares;
+use super::mixed::Quick;
 use super::recent::{Found, Recent};
 use super::sight::{Ended, Finish, Form, Sight, Write};
 use super::{Caps, OTHER, Overflow};
@@ -128,7 +129,7 @@ pub(super) struct Series {
     pub(super) environment_names: Names,
     pub(super) services: Vec<Service>,
     pub(super) upstreams: Vec<Upstream>,
-    places: HashMap<[usize; 3], usize>,
+    places: HashMap<(usize, usize, usize), usize, Quick>,
     pub(super) pairs: Vec<Pair>,
     /// By [`Overflow::ALL`].
     pub(super) overflow: [u64; Overflow::ALL.len()],
@@ -143,7 +144,7 @@ impl Series {
             environment_names: Names::new(MAX_ENVIRONMENTS),
             services: Vec::new(),
             upstreams: Vec::new(),
-            places: HashMap::new(),
+            places: HashMap::default(),
             pairs: Vec::new(),
             overflow: [0; Overflow::ALL.len()],
         };
@@ -238,20 +239,20 @@ impl Series {
     /// out is known. Where this is the first one from further out, what the inner vantage had
     /// counted is shown no more, so that sources are never added up.
     fn pair(&mut self, mut names: [usize; 3], vantage: Vantage) -> Option<&mut Pair> {
-        let mut place = self.places.get(&names).copied();
+        let mut place = self.places.get(&names.into()).copied();
         if place.is_none() && self.pairs.len() >= self.most_pairs {
             add(&mut self.overflow, Overflow::Pair as usize, 1);
             // The service with other upstreams where it has such a pair, else the pair of all.
             names = [names[0], 0, NO_ENVIRONMENT];
-            place = self.places.get(&names).copied();
+            place = self.places.get(&names.into()).copied();
             if place.is_none() {
                 names = [0, 0, NO_ENVIRONMENT];
-                place = self.places.get(&names).copied();
+                place = self.places.get(&names.into()).copied();
             }
         }
         let place = place.unwrap_or_else(|| {
             self.pairs.push(Pair::new(names, vantage));
-            self.places.insert(names, self.pairs.len() - 1);
+            self.places.insert(names.into(), self.pairs.len() - 1);
             self.pairs.len() - 1
         });
         let pair = self.pairs.get_mut(place)?;

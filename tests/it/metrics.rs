@@ -208,6 +208,36 @@ async fn a_hundred_thousand_hosts_stay_within_the_cap_and_are_told() {
     assert!(page.text.contains("beyond 20 upstreams (metrics_upstreams)"));
 }
 
+#[test]
+fn after_a_restart_a_pair_is_known_although_only_failures_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let now = retrylens::clock::Clock::now(&retrylens::clock::SystemClock).to_rfc3339();
+    let pair = r#"service="checkout",upstream="api.example.com""#;
+    for (requests, events) in [
+        (51, storm(&now)),
+        (
+            1,
+            vec![{
+                json!({"event_id": "after", "occurred_at": now, "service": "checkout",
+            "host": "api.example.com", "status": 429})
+            }],
+        ),
+    ] {
+        let mut process = Process::serve(folder.path(), &[], &[]);
+        if requests == 1 {
+            let line = format!("retrylens_requests_total{{{pair}}} 0");
+            let shown = process.get("/metrics");
+            assert!(shown.lines().any(|shown| shown.trim() == line), "{shown}");
+        }
+        assert_eq!(process.post("/v1/events", &json!(events)).unwrap().0, 200);
+        let line = format!("retrylens_requests_total{{{pair}}} {requests}");
+        let shown = process.get("/metrics");
+        assert!(shown.lines().any(|shown| shown.trim() == line), "{line} in {shown}");
+        process.signal("TERM");
+        assert!(process.wait().success());
+    }
+}
+
 /// A Prometheus of the test's own; it is killed when dropped.
 struct Prometheus {
     child: Child,
