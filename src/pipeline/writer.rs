@@ -6,6 +6,8 @@ use crate::domain::stored::Inserted;
 use crate::domain::time::UnixMillis;
 use crate::metrics::{Metrics, Operation, Sight};
 use crate::store::{Draft, Store, StoreError};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -112,19 +114,35 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Writes until `end` is cancelled and nothing waits any more.
+    /// Writes until `end` is cancelled and nothing waits any more. Where the store can make the next
+    /// group ready while it writes one, two are under way.
     pub(super) async fn run(
         self,
         mut waiting: mpsc::UnboundedReceiver<Job>,
         end: CancellationToken,
     ) {
+        let mut writing = FuturesUnordered::new();
+        let mut last_done = Instant::now();
         loop {
             let first = tokio::select! {
                 biased;
-                job = waiting.recv() => job,
-                () = end.cancelled() => None,
+                Some((events, begun, result)) = writing.next() => {
+                    self.trouble.record(result);
+                    // What it took beyond the group before it.
+                    let now = Instant::now();
+                    self.speed.record(events, now.duration_since(last_done.max(begun)));
+                    last_done = now;
+                    continue;
+                }
+                job = waiting.recv(), if writing.len() < self.store.groups_at_once() => job,
+                () = end.cancelled(), if writing.is_empty() => None,
             };
-            let Some(first) = first else { return };
+            let Some(first) = first else {
+                while let Some((_, _, result)) = writing.next().await {
+                    self.trouble.record(result);
+                }
+                return;
+            };
             let mut events = first.drafts.len();
             let mut jobs = vec![first];
             while events < self.commit_events {
@@ -133,8 +151,8 @@ impl Writer {
                 jobs.push(job);
             }
             let begun = Instant::now();
-            self.trouble.record(self.write(jobs).await);
-            self.speed.record(events, begun.elapsed());
+            let group = self.write(jobs);
+            writing.push(async move { (events, begun, group.await) });
         }
     }
 

@@ -134,6 +134,15 @@ impl Store {
         }
     }
 
+    /// How many groups of batches may be handed to [`Self::insert_drafts`] at once. PostgreSQL
+    /// writes one while the next is made ready; SQLite's writer does one after the other.
+    pub fn groups_at_once(&self) -> usize {
+        match &*self.pool {
+            Pool::Sqlite(_) => 1,
+            Pool::Postgres(_) => 2,
+        }
+    }
+
     /// Tells `bound` which series there are.
     pub async fn learn_series(&self, bound: &SeriesBound) -> Result<(), StoreError> {
         let rows = self.reader().await?.all(sql::SERIES_NAMES, &[]).await?;
