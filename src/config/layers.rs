@@ -4,6 +4,7 @@
 //! them, and the environment variable is `RETRYLENS_` and the name in upper case.
 
 use super::ConfigError;
+use super::alerts::OVERRIDES;
 use crate::domain::spelling::spelled_enum;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -110,12 +111,9 @@ impl Settings {
                         hint: format!("{name} belongs below [{}]", known.section),
                     });
                 }
-                if !same_shape(&known.value, &value) {
-                    return Err(ConfigError::BadValue {
-                        name,
-                        origin: Origin::File,
-                        expected: shape(&known.value).to_owned(),
-                    });
+                if !same_shape(&name, &known.value, &value) {
+                    let expected = shape(&name, &known.value).to_owned();
+                    return Err(ConfigError::BadValue { name, origin: Origin::File, expected });
                 }
                 known.value = value;
                 known.origin = Origin::File;
@@ -152,6 +150,12 @@ impl Settings {
             expected: expected.to_owned(),
         };
         known.value = match &known.value {
+            Value::Array(_) if name == OVERRIDES => {
+                // A value is no document of its own.
+                let table = format!("it = {text}").parse::<Table>().ok();
+                let value = table.and_then(|mut table| table.remove("it"));
+                value.filter(|v| same_shape(name, &known.value, v)).ok_or_else(|| bad(TABLES))?
+            }
             Value::Integer(_) => {
                 Value::Integer(text.trim().parse().map_err(|_| bad("a whole number"))?)
             }
@@ -183,6 +187,11 @@ impl Settings {
         (!text.is_empty()).then_some(text)
     }
 
+    /// The value in force.
+    pub(super) fn value(&self, name: &str) -> Option<&Value> {
+        self.0.get(name).map(|setting| &setting.value)
+    }
+
     /// The texts of a list.
     pub(super) fn texts(&self, name: &str) -> Vec<&str> {
         let list = self.0.get(name).and_then(|setting| setting.value.as_array());
@@ -198,22 +207,28 @@ impl Settings {
             .ok_or_else(|| self.bad(name, &format!("a whole number from {least} to {most}")))
     }
 
-    /// The error for a setting whose value can't be used.
+    /// The error for a setting whose value can't be used, or for a part of it (`name[0].field`).
     pub(super) fn bad(&self, name: &str, expected: &str) -> ConfigError {
-        let origin = self.0.get(name).map_or(Origin::Default, |setting| setting.origin);
+        let setting = self.0.get(name.split('[').next().unwrap_or(name));
+        let origin = setting.map_or(Origin::Default, |setting| setting.origin);
         ConfigError::BadValue { name: name.to_owned(), origin, expected: expected.to_owned() }
     }
 }
 
-fn same_shape(known: &Value, given: &Value) -> bool {
+/// What a list of tables is called in an error.
+const TABLES: &str = "a list of tables, such as [{service = \"checkout\", …}]";
+
+fn same_shape(name: &str, known: &Value, given: &Value) -> bool {
     match (known, given) {
+        (_, Value::Array(items)) if name == OVERRIDES => items.iter().all(Value::is_table),
         (Value::Array(_), Value::Array(items)) => items.iter().all(Value::is_str),
         _ => known.same_type(given),
     }
 }
 
-fn shape(value: &Value) -> &'static str {
+fn shape(name: &str, value: &Value) -> &'static str {
     match value {
+        _ if name == OVERRIDES => TABLES,
         Value::Integer(_) => "a whole number",
         Value::Boolean(_) => "true or false",
         Value::Array(_) => "a list of texts",

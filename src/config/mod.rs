@@ -4,6 +4,7 @@
 //! [`layers`](Sources) finds the value in force for each name; [`Config`] holds them checked and
 //! typed, a struct per section. Secrets never print themselves; see [`secret`].
 
+mod alerts;
 mod layers;
 pub mod secret;
 mod sections;
@@ -13,6 +14,7 @@ pub use sections::{
     Access, Ingest, Log, LogFormat, MetricsSettings, PublicUrl, Server, StoreSettings,
 };
 
+use crate::domain::alerts::AlertSettings;
 use layers::Settings;
 
 /// Why settings can't be used. Texts never hold a setting's value, which may be secret.
@@ -77,6 +79,8 @@ pub struct Config {
     pub metrics: MetricsSettings,
     /// Who may send and who may read.
     pub access: Access,
+    /// The numbers in alert rules.
+    pub alerts: AlertSettings,
     /// The program's own log.
     pub log: Log,
     /// What the operator should know about the settings as given.
@@ -107,6 +111,7 @@ impl Config {
             ingest: Ingest::read(&settings)?,
             metrics: MetricsSettings::read(&settings)?,
             access: Access::read(&settings)?,
+            alerts: alerts::read(&settings)?,
             log: Log::read(&settings)?,
             warnings,
             effective: effective(&settings),

@@ -10,7 +10,9 @@
 //! - [`classify`]: who wrote the response, and which kind of limit it was.
 //! - [`redact`], [`key_hash`]: what must never be stored, and what stands in for it.
 //! - [`stored`], [`stats`], [`checklist`]: from stored attempts to the eight steps.
+//! - [`alerts`]: rules as values, their evaluation, and the life of an alert.
 
+pub mod alerts;
 pub mod checklist;
 pub mod classify;
 pub mod event;
