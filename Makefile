@@ -6,7 +6,7 @@ CARGO ?= cargo
 # The yardstick of bench-pages.
 DUCKDB := 2.0.1
 
-.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages
+.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards test-schemas
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -56,3 +56,7 @@ demo: ## Serve an incident with a known cause
 screenshots: packages ## Make the README's pictures anew, from the demo
 	$(CARGO) build --locked
 	scripts/browser-check target/debug/retrylens --pictures docs/screenshots
+
+dashboards: ## Write dashboards/ anew: rules and dashboards with the default settings
+	$(CARGO) build --locked
+	RETRYLENS="$(CURDIR)/target/debug/retrylens" scripts/write-dashboards dashboards

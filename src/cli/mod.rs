@@ -3,6 +3,7 @@
 pub mod classify;
 pub mod demo;
 mod doctor;
+mod export;
 mod migrate;
 mod serve;
 
@@ -31,6 +32,7 @@ enum Command {
     Serve(SettingArgs),
     Classify(classify::Args),
     Demo(demo::Args),
+    Export(export::Args),
     /// Bring the schema of the database up to this version; `serve` does it by itself.
     Migrate(SettingArgs),
     /// Show the settings in force and check what the service stands on.
@@ -125,6 +127,7 @@ fn run_from(
         Some(Command::Serve(settings)) => serve::run(&settings, output),
         Some(Command::Classify(args)) => classify::run(&args),
         Some(Command::Demo(args)) => demo::run(&args, output),
+        Some(Command::Export(args)) => export::run(&args, output, errors),
         Some(Command::Migrate(settings)) => migrate::run(&settings, output),
         Some(Command::Doctor(args)) => doctor::run(&args, output),
     };

@@ -65,6 +65,13 @@ impl std::fmt::Display for PublicUrl {
 }
 
 impl Server {
+    /// The address that links begin with, without a slash at its end: `public_url`, else the
+    /// address that is listened on.
+    pub fn base(&self) -> String {
+        let public = self.public_url.as_ref().map(ToString::to_string);
+        public.unwrap_or_else(|| format!("http://{}", self.listen))
+    }
+
     pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let address = "an address and a port, such as 127.0.0.1:4290";
         let listen = settings.text("listen").ok_or_else(|| settings.bad("listen", address))?;

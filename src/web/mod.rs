@@ -98,6 +98,8 @@ fn reading() -> OpenApiRouter<AppState> {
         .routes(routes!(api::marks::list, api::marks::create))
         .routes(routes!(api::classify::create))
         .routes(routes!(api::metrics::show))
+        .routes(routes!(api::export::rules))
+        .routes(routes!(api::export::dashboard))
         .routes(routes!(api::document::show))
 }
 

@@ -23,6 +23,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
         (name = "classify", description = "One response in hand"),
         (name = "services", description = "Report cards"),
         (name = "marks", description = "Changes, to compare before and after"),
+        (name = "export", description = "Alert rules and dashboards for other tools"),
         (name = "health", description = "For orchestrators"),
         (name = "pages", description = "For people"),
     ),

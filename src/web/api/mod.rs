@@ -4,6 +4,7 @@
 pub mod classify;
 pub mod document;
 pub mod events;
+pub mod export;
 pub mod health;
 pub mod marks;
 pub mod metrics;
