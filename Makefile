@@ -6,7 +6,7 @@ CARGO ?= cargo
 # The yardstick of bench-pages.
 DUCKDB := 2.0.1
 
-.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards test-schemas
+.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"

@@ -81,19 +81,15 @@ pub(super) fn run(
             let made = dashboards::NAMES
                 .into_iter()
                 .filter_map(|name| Some((name, dashboards::dashboard(name, &settings, &base)?)));
-            match &args.output {
-                Some(folder) => {
-                    std::fs::create_dir_all(folder)
-                        .with_context(|| format!("cannot make {}", folder.display()))?;
-                    for (name, text) in made {
-                        write(&folder.join(format!("{name}.json")), &text)?;
-                    }
+            if let Some(folder) = &args.output {
+                std::fs::create_dir_all(folder)
+                    .with_context(|| format!("cannot make {}", folder.display()))?;
+                for (name, text) in made {
+                    write(&folder.join(format!("{name}.json")), &text)?;
                 }
-                None => {
-                    let all: Vec<String> =
-                        made.map(|(_, text)| text.trim_end().to_owned()).collect();
-                    writeln!(output, "[{}]", all.join(",\n"))?;
-                }
+            } else {
+                let all: Vec<String> = made.map(|(_, text)| text.trim_end().to_owned()).collect();
+                writeln!(output, "[{}]", all.join(",\n"))?;
             }
         }
     }

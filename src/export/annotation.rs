@@ -73,8 +73,8 @@ fn value(shown: Shown, dialect: Dialect) -> String {
 /// A threshold in words, and where some pairs have their own, the choice between them.
 fn per_scope(rule: &Rule, of: Threshold, how: Wording, settings: &AlertSettings) -> String {
     let base = worded(of, how, settings.base().get(of));
-    let mut text = String::new();
     // Scopes go from the most specific to all others, so the first that fits is right.
+    let mut text = String::new();
     for scope in scopes(rule, settings) {
         let Some(own) = scope.of else { continue };
         let names = [("service", own.service), ("upstream", own.upstream)];
@@ -82,16 +82,11 @@ fn per_scope(rule: &Rule, of: Threshold, how: Wording, settings: &AlertSettings)
             .into_iter()
             .filter_map(|(label, name)| Some(format!("(eq $labels.{label} {})", quoted(&name?))))
             .collect();
-        let test = match tests.as_slice() {
-            [only] => only.clone(),
-            both => format!("and {}", both.join(" ")),
-        };
+        let both = if tests.len() > 1 { "and " } else { "" };
         let otherwise = if text.is_empty() { "" } else { "else " };
+        let test = [otherwise, "if ", both, &tests.join(" ")].concat();
         let own = worded(of, how, scope.thresholds.get(of));
-        text.push_str(&format!("{{{{ {otherwise}if {test} }}}}{own}"));
+        text = format!("{text}{{{{ {test} }}}}{own}");
     }
-    match text.is_empty() {
-        true => base,
-        false => format!("{text}{{{{ else }}}}{base}{{{{ end }}}}"),
-    }
+    if text.is_empty() { base } else { format!("{text}{{{{ else }}}}{base}{{{{ end }}}}") }
 }

@@ -222,7 +222,7 @@ fn overview(settings: &AlertSettings, base: &str) -> Value {
     ];
     let services =
         variable("service", "Service", "label_values(retrylens_requests_total, service)", true);
-    let links = vec![link("Open retrylens", format!("{base}/"))];
+    let links = vec![link("Open retrylens", &format!("{base}/"))];
     frame("retrylens-overview", "retrylens: fleet", &panels, vec![services], links, base)
 }
 
@@ -253,7 +253,7 @@ fn service(settings: &AlertSettings, base: &str) -> Value {
         Panel {
             id: 2,
             title: "Attempts a second, by outcome",
-            description: "4xx is without 429.",
+            description: "What became of each attempt; 4xx is without 429.",
             unit: "reqps",
             draw: Draw::Stacked,
             width: 12,
@@ -454,9 +454,9 @@ fn service(settings: &AlertSettings, base: &str) -> Value {
     let links = vec![
         link(
             "Triage of this service",
-            format!("{base}/triage?service=${{service:percentencode}}&{TIMES}"),
+            &format!("{base}/triage?service=${{service:percentencode}}&{TIMES}"),
         ),
-        link("Report card", format!("{base}/services/${{service:percentencode}}?{TIMES}")),
+        link("Report card", &format!("{base}/services/${{service:percentencode}}?{TIMES}")),
     ];
     frame("retrylens-service", "retrylens: one service", &panels, variables, links, base)
 }
@@ -569,7 +569,7 @@ fn own(settings: &AlertSettings, base: &str) -> Value {
             red_from: None,
         },
     ];
-    let links = vec![link("Open retrylens", format!("{base}/"))];
+    let links = vec![link("Open retrylens", &format!("{base}/"))];
     frame("retrylens-self", "retrylens: itself", &panels, Vec::new(), links, base)
 }
 
@@ -580,7 +580,7 @@ fn source() -> Value {
     json!({"type": "prometheus", "uid": "${datasource}"})
 }
 
-fn link(title: &str, url: String) -> Value {
+fn link(title: &str, url: &str) -> Value {
     json!({
         "title": title, "type": "link", "url": url, "icon": "external link", "tooltip": "",
         "tags": [], "asDropdown": false, "targetBlank": true, "includeVars": false,
@@ -655,14 +655,14 @@ fn placed(panels: &[Panel], base: &str) -> Vec<Value> {
         if x + panel.width > 24 {
             (x, y, tallest) = (0, y + tallest, 0);
         }
-        all.push(drawn(panel, json!({"h": height, "w": panel.width, "x": x, "y": y}), base));
+        all.push(drawn(panel, &json!({"h": height, "w": panel.width, "x": x, "y": y}), base));
         x += panel.width;
         tallest = tallest.max(height);
     }
     all
 }
 
-fn drawn(panel: &Panel, place: Value, base: &str) -> Value {
+fn drawn(panel: &Panel, place: &Value, base: &str) -> Value {
     let mut defaults = json!({"unit": panel.unit, "min": 0});
     if let Some(red_from) = panel.red_from {
         defaults["thresholds"] = json!({"mode": "absolute", "steps": [

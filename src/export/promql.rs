@@ -235,10 +235,9 @@ pub fn expression(rule: &Rule, settings: &AlertSettings, source: Source) -> Stri
 
 fn scoped(condition: &Condition, scope: &Scope, source: Source) -> String {
     let writer = Writer { thresholds: &scope.thresholds, source };
-    let own = writer.condition(condition, true);
-    let mut text = own;
+    let mut text = writer.condition(condition, true);
     let chosen = |own: &Override| {
-        let (measure, span) = writer.guard(condition);
+        let (measure, span) = guard(condition);
         match source {
             Source::Inline => counted(measure, span, writer.thresholds, &matchers(own)),
             Source::Recorded => {
@@ -263,7 +262,8 @@ fn matchers(own: &Override) -> String {
 }
 
 /// A string literal that PromQL and Go templates both read as `text`. Dollar signs are spelled out,
-/// as Grafana expands them in files; single quotes too, so that it can stand in any YAML.
+/// as Grafana expands them in files, and braces, which begin a template. Settings let no control
+/// character into a name.
 pub fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -273,7 +273,6 @@ pub fn quoted(text: &str) -> String {
             '$' => out.push_str("\\x24"),
             '{' => out.push_str("\\x7b"),
             '}' => out.push_str("\\x7d"),
-            c if c.is_control() => out.push_str(&format!("\\u{:04x}", u32::from(c))),
             c => out.push(c),
         }
     }
@@ -316,7 +315,7 @@ impl Writer<'_> {
                         _ => written,
                     };
                     if index > 0 {
-                        text.push_str(&format!("\n{sign}\n"));
+                        text.extend(["\n", sign, "\n"]);
                     }
                     text.push_str(&written);
                 }
@@ -388,15 +387,15 @@ impl Writer<'_> {
         };
         format!("clamp_min({ratio}, {})", self.thresholds.get(Threshold::GrowthExpected))
     }
+}
 
-    /// A series that is there for every pair the condition can be true of: to pick pairs by.
-    fn guard(&self, condition: &Condition) -> (Measure, Span) {
-        let mut first = None;
-        condition.each_sum(&mut |measure, span| {
-            first.get_or_insert((measure, span));
-        });
-        first.unwrap_or((Measure::Requests, Span::last(STEP)))
-    }
+/// A sum that is there for every pair the condition can be true of: to pick pairs by.
+fn guard(condition: &Condition) -> (Measure, Span) {
+    let mut first = None;
+    condition.each_sum(&mut |measure, span| {
+        first.get_or_insert((measure, span));
+    });
+    first.unwrap_or((Measure::Requests, Span::last(STEP)))
 }
 
 /// Seconds before now of the first sample that `rule` reads, with room to spare.

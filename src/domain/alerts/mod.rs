@@ -19,8 +19,6 @@ pub mod state;
 pub mod threshold;
 
 #[cfg(test)]
-mod simulation;
-#[cfg(test)]
 mod tests;
 
 pub use evaluate::{Finding, Met, Ratio, Reading, Sums, evaluate, is_silent};

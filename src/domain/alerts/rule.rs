@@ -89,11 +89,11 @@ pub enum Limit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Condition {
     /// All hold. The first one gives the value that is shown.
-    All(&'static [Condition]),
+    All(&'static [Self]),
     /// One holds. The first that does gives the value.
-    Any(&'static [Condition]),
+    Any(&'static [Self]),
     /// It does not hold. Never first.
-    Not(&'static Condition),
+    Not(&'static Self),
     /// `sum >= least`.
     AtLeast {
         /// What is counted.

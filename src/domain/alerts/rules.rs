@@ -146,7 +146,7 @@ static HIDDEN: Condition = All(&[
     Below { part: Succeeded, whole: Attempts, span: M30, limit: At(Threshold::HiddenActual) },
     Below { part: Succeeded, whole: Attempts, span: M5, limit: At(Threshold::HiddenActual) },
     share(&[Succeeded], Requests, M30, Threshold::HiddenEffective),
-    floor(Attempts, M5, Threshold::MinAttempts),
+    floor(Requests, M5, Threshold::MinRequests),
     floor(Retries, M30, Threshold::MinRetries),
 ]);
 

@@ -74,18 +74,19 @@ impl AlertState {
     #[must_use]
     pub fn next(self, is_true: bool, now: UnixMillis, times: Hold) -> (Self, Option<Transition>) {
         match (self, is_true) {
-            (Self::Inactive | Self::Resolved { .. }, false) => (self, None),
             (Self::Inactive | Self::Resolved { .. }, true) if times.hold.0 <= 0 => {
                 Self::fire(now, now)
             }
             (Self::Inactive | Self::Resolved { .. }, true) => {
                 (Self::Pending { active_since: now }, Some(Transition::Pended))
             }
-            (Self::Pending { .. }, false) => (Self::Inactive, Some(Transition::Dropped)),
             (Self::Pending { active_since }, true) if now.since(active_since) >= times.hold => {
                 Self::fire(active_since, now)
             }
-            (Self::Pending { .. }, true) => (self, None),
+            (Self::Inactive | Self::Resolved { .. }, false) | (Self::Pending { .. }, true) => {
+                (self, None)
+            }
+            (Self::Pending { .. }, false) => (Self::Inactive, Some(Transition::Dropped)),
             (Self::Firing { active_since, fired_at, .. }, true) => {
                 (Self::Firing { active_since, fired_at, false_since: None }, None)
             }
