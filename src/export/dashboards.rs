@@ -235,7 +235,7 @@ fn service(settings: &AlertSettings, base: &str) -> Value {
         let both = "upstream";
         format!("{} / {}", rate(part, of, both), rate(whole, of, both))
     };
-    let ended_well = format!(r#"{of},result=~"first_try|after_retry""#);
+    let ended_well = format!(r#"{of},result=~"first[-_]try|after[-_]retry""#);
     let panels = vec![
         Panel {
             id: 1,
@@ -339,7 +339,7 @@ fn service(settings: &AlertSettings, base: &str) -> Value {
         Panel {
             id: 8,
             title: "Requests that ended, by how",
-            description: "Many exhausted and few after_retry: the retries do not help.",
+            description: "Many exhausted and few after-retry: the retries do not help.",
             unit: "reqps",
             draw: Draw::Stacked,
             width: 12,

@@ -36,7 +36,8 @@ const STEP: u32 = 5;
 /// sample a minute of a five-minute sum costs far less than all samples of all series.
 const LONGEST_READ: u32 = 60;
 
-/// The counter, its labels to match, and what it is called when recorded.
+/// The counter, its labels to match, and what it is called when recorded. Words are matched with
+/// either joint, so that an underscore, as others spell them, is understood too.
 fn family(measure: Measure, thresholds: &Thresholds) -> (&'static str, String, &'static str) {
     let plain = String::new;
     match measure {
@@ -47,17 +48,17 @@ fn family(measure: Measure, thresholds: &Thresholds) -> (&'static str, String, &
         Measure::Limited => ("retrylens_limited_total", plain(), "retrylens_limited"),
         Measure::Succeeded => (
             "retrylens_requests_finished_total",
-            r#"result=~"first_try|after_retry""#.to_owned(),
+            r#"result=~"first[-_]try|after[-_]retry""#.to_owned(),
             "retrylens_requests_succeeded",
         ),
         Measure::SavedByRetry => (
             "retrylens_requests_finished_total",
-            r#"result="after_retry""#.to_owned(),
+            r#"result=~"after[-_]retry""#.to_owned(),
             "retrylens_requests_saved",
         ),
         Measure::EndedAfterRetries => (
             "retrylens_requests_finished_total",
-            r#"result=~"after_retry|exhausted|gave_up""#.to_owned(),
+            r#"result=~"after[-_]retry|exhausted|gave[-_]up""#.to_owned(),
             "retrylens_requests_ended_after_retries",
         ),
         Measure::EarlyRetries => {

@@ -79,6 +79,8 @@ families! {
         "Attempts by outcome; 4xx without 429.";
     RATE_LIMITED: Counter "retrylens_rate_limited", Some("retrylens.rate_limited"), "{attempt}",
         "Attempts answered 429, by the part of the path that answered.";
+    LIMITED: Counter "retrylens_limited", Some("retrylens.limited"), "{attempt}",
+        "Attempts that a limit refused, whatever the status.";
     LIMIT_KINDS: Counter "retrylens_limit_kinds", Some("retrylens.limit_kinds"), "{attempt}",
         "Attempts answered 429, by the kind of limit.";
     RETRY_AFTER_HEADERS: Counter "retrylens_retry_after_headers",

@@ -100,6 +100,13 @@ impl Snapshot {
                 add(Some(("source", source)), counter.n, counter.exemplar.as_ref());
             }
         });
+        let alone = |to: &mut _, family, counter: fn(&Pair) -> &Counter| {
+            self.pair_counters(to, family, |pair, add| {
+                let counter = counter(pair);
+                add(None, counter.n, counter.exemplar.as_ref());
+            });
+        };
+        alone(to, &names::LIMITED, |pair| &pair.limited);
         self.pair_counters(to, &names::LIMIT_KINDS, |pair, add| {
             for (kind, n) in LimitType::ALL.iter().zip(pair.kinds) {
                 add(Some(("kind", kind.as_str())), n, None);
@@ -110,12 +117,6 @@ impl Snapshot {
                 add(Some(("result", finish.as_str())), n, None);
             }
         });
-        let alone = |to: &mut _, family, counter: fn(&Pair) -> &Counter| {
-            self.pair_counters(to, family, |pair, add| {
-                let counter = counter(pair);
-                add(None, counter.n, counter.exemplar.as_ref());
-            });
-        };
         alone(to, &names::EARLY_RETRIES, |pair| &pair.early);
         alone(to, &names::DUPLICATE_WRITES, |pair| &pair.duplicates);
         to.family(&names::REQUEST_DURATION);

@@ -55,6 +55,8 @@ pub(super) struct Pair {
     pub(super) attempts: [Counter; Ended::ALL.len()],
     /// By who answered; `None` stands for `other`.
     pub(super) sources: Vec<(Option<Responder>, Counter)>,
+    /// Refused by a limit, whatever the status.
+    pub(super) limited: Counter,
     /// By [`LimitType::ALL`].
     pub(super) kinds: [u64; LimitType::ALL.len()],
     /// By [`Finish::ALL`].
@@ -275,6 +277,7 @@ impl Pair {
             retries: [Counter::default(); LAYERS],
             attempts: [Counter::default(); Ended::ALL.len()],
             sources: vec![(Some(Responder::Unknown), Counter::default())],
+            limited: Counter::default(),
             kinds: [0; LimitType::ALL.len()],
             finished: [0; Finish::ALL.len()],
             early: Counter::default(),
@@ -303,6 +306,9 @@ impl Pair {
             self.source(sight.source).add(n, exemplar);
             add(&mut self.kinds, sight.kind as usize, n);
             self.keys.add(received_at.0.div_euclid(MINUTE_MS), sight.key, n);
+        }
+        if sight.is_limited {
+            self.limited.add(n, exemplar);
         }
         if let Some(finish) = sight.finish {
             add(&mut self.finished, finish as usize, n);

@@ -70,6 +70,8 @@ pub struct Sight {
     pub(super) ended: Ended,
     /// A status below 400, no error, and no limit refused it.
     pub(super) is_served: bool,
+    /// A limit refused it, whatever the status.
+    pub(super) is_limited: bool,
     pub(super) layer: Option<RetryLayer>,
     /// Who answered, where that is at least `confident`.
     pub(super) source: Responder,
@@ -131,6 +133,7 @@ impl Sight {
             count: u64::from(event.count),
             ended: ended(event.status),
             is_served,
+            is_limited: verdict.limited,
             layer: event.retry_layer,
             source: if is_known { verdict.returned_by } else { Responder::Unknown },
             kind: verdict.limit_type,

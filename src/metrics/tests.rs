@@ -82,6 +82,7 @@ fn a_pair_is_shown_with_all_its_labels_from_its_first_event() {
             (r#"retrylens_attempts_total{PAIR,outcome="2xx"}"#, 1.0),
             (r#"retrylens_attempts_total{PAIR,outcome="no-response"}"#, 0.0),
             (r#"retrylens_rate_limited_total{PAIR,source="unknown"}"#, 0.0),
+            ("retrylens_limited_total{PAIR}", 0.0),
             (r#"retrylens_limit_kinds_total{PAIR,kind="overload"}"#, 0.0),
             (r#"retrylens_requests_finished_total{PAIR,result="first-try"}"#, 1.0),
             ("retrylens_early_retries_total{PAIR}", 0.0),
@@ -190,6 +191,7 @@ fn who_answered_and_which_limit_are_told_in_our_own_words() {
         &[
             (r#"retrylens_rate_limited_total{PAIR,source="cloudflare"}"#, 3.0),
             (r#"retrylens_rate_limited_total{PAIR,source="unknown"}"#, 1.0),
+            ("retrylens_limited_total{PAIR}", 4.0),
             (r#"retrylens_limit_kinds_total{PAIR,kind="rate"}"#, 4.0),
             (
                 r#"retrylens_retry_after_headers_total{upstream="payments.example.com",form="seconds"}"#,
@@ -562,6 +564,7 @@ proptest! {
                     of("retrylens_attempts_total")
                 );
                 let refused = series[&format!("retrylens_attempts_total{{{pair},outcome=\"429\"}}")];
+                prop_assert!(of("retrylens_limited_total") <= of("retrylens_attempts_total"));
                 prop_assert_eq!(refused, of("retrylens_rate_limited_total"));
                 prop_assert_eq!(refused, of("retrylens_limit_kinds_total"));
             }

@@ -302,7 +302,7 @@ pub static RULES: &[Rule] = &[
         every: 1,
         shown: Shown::Number,
         summary: "Retries of {service} may have written twice at {upstream}",
-        description: "About {value} suspected duplicate writes in 15 minutes: retried without an idempotency key after an attempt that may have taken effect.",
+        description: "About {value} suspected duplicate writes in 15 minutes: retried after an attempt that may have taken effect.",
     },
     Rule {
         name: "RetrylensDegradationHidden",
