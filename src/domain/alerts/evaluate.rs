@@ -68,9 +68,14 @@ pub struct Finding {
 
 /// Evaluates `condition` over the sums of a pair, with the thresholds of that pair.
 pub fn evaluate(condition: &Condition, thresholds: &Thresholds, sums: &impl Sums) -> Finding {
-    let mut seen = Evaluator { thresholds, sums, readings: Vec::new() };
+    let mut seen = Evaluator { thresholds, sums, readings: Some(Vec::new()) };
     let (met, value) = seen.judge(condition);
-    Finding { met, value, readings: seen.readings }
+    Finding { met, value, readings: seen.readings.unwrap_or_default() }
+}
+
+/// As [`evaluate`], without the readings: for all pairs that nobody looks at.
+pub fn is_met(condition: &Condition, thresholds: &Thresholds, sums: &impl Sums) -> Met {
+    Evaluator { thresholds, sums, readings: None }.judge(condition).0
 }
 
 /// Whether no event came for longer than [`Threshold::StalledSeconds`]. A service that never got
@@ -83,7 +88,8 @@ pub fn is_silent(thresholds: &Thresholds, last: Option<UnixMillis>, now: UnixMil
 struct Evaluator<'a, S> {
     thresholds: &'a Thresholds,
     sums: &'a S,
-    readings: Vec<Reading>,
+    /// Where somebody wants to read them.
+    readings: Option<Vec<Reading>>,
 }
 
 impl<S: Sums> Evaluator<'_, S> {
@@ -101,10 +107,10 @@ impl<S: Sums> Evaluator<'_, S> {
                 (worst(&judged, Met::Yes, Met::No), met.and_then(|(_, value)| *value))
             }
             Condition::Not(condition) => {
-                let from = self.readings.len();
-                let (met, _) = self.judge(condition);
                 // Comparisons of another rule would only confuse beside those of this one.
-                self.readings.truncate(from);
+                let readings = self.readings.take();
+                let (met, _) = self.judge(condition);
+                self.readings = readings;
                 let met = match met {
                     Met::Yes => Met::No,
                     Met::No => Met::Yes,
@@ -114,46 +120,52 @@ impl<S: Sums> Evaluator<'_, S> {
             }
             Condition::AtLeast { sum, span, least } => {
                 let value = self.sums.sum(*sum, *span).map(|part| Ratio { part, whole: 1 });
-                let least_of = self.thresholds.get(*least);
+                let limit = self.thresholds.get(*least);
                 let holds =
-                    |n: Ratio| times(n.part, Decimal::ONE) >= i128::from(least_of.millionths());
-                let limit = format!(">= {}", least.shown(least_of));
-                self.read(sum.as_str().to_owned(), *span, value, limit, holds)
+                    |n: Ratio| times(n.part, Decimal::ONE) >= i128::from(limit.millionths());
+                self.read(*span, value, holds, |_| {
+                    (sum.as_str().to_owned(), format!(">= {}", least.shown(limit)))
+                })
             }
             Condition::Above { parts, whole, span, limit } => {
                 let part = parts.iter().map(|part| self.sums.sum(*part, *span)).sum();
-                let names: Vec<_> = parts.iter().map(|part| part.as_str()).collect();
                 let value = self.ratio(part, *whole, *span);
                 let scaled = limit.scaled(self.thresholds);
                 let holds = |n: Ratio| times(n.part, Limit::UNIT) > times(n.whole, scaled);
-                let shown = format!("> {}", self.shown(*limit));
-                self.read(format!("{} / {whole}", names.join(" + ")), *span, value, shown, holds)
+                self.read(*span, value, holds, |thresholds| {
+                    let names: Vec<_> = parts.iter().map(|part| part.as_str()).collect();
+                    let what = format!("{} / {whole}", names.join(" + "));
+                    (what, format!("> {}", limit.shown(thresholds)))
+                })
             }
             Condition::Below { part, whole, span, limit } => {
                 let value = self.ratio(self.sums.sum(*part, *span), *whole, *span);
                 let scaled = limit.scaled(self.thresholds);
                 let holds = |n: Ratio| times(n.part, Limit::UNIT) < times(n.whole, scaled);
-                let shown = format!("< {}", self.shown(*limit));
-                self.read(format!("{part} / {whole}"), *span, value, shown, holds)
+                self.read(*span, value, holds, |thresholds| {
+                    (format!("{part} / {whole}"), format!("< {}", limit.shown(thresholds)))
+                })
             }
             Condition::Outgrown { span, base } => {
                 let factor = self.thresholds.get(Threshold::GrowthFactor);
-                let f = factor.millionths();
-                self.growth(*span, *base, &format!("> {factor} *"), |now, past, expected| {
+                let f = i128::from(factor.millionths());
+                let holds = |now: Ratio, past: Ratio, expected| {
                     times(now.part, past.whole).saturating_mul(ONE)
-                        > times(past.part, now.whole).saturating_mul(i128::from(f))
+                        > times(past.part, now.whole).saturating_mul(f)
                         && times(now.part, Decimal::ONE).saturating_mul(ONE)
-                            > times(now.whole, expected).saturating_mul(i128::from(f))
-                })
+                            > times(now.whole, expected).saturating_mul(f)
+                };
+                self.growth(*span, *base, holds, || format!("> {factor} *"))
             }
             Condition::Excess { span, base } => {
                 let excess = self.thresholds.get(Threshold::GrowthExcess);
                 let n = excess.millionths() / Decimal::ONE;
-                self.growth(*span, *base, &format!(">= {excess} above"), |now, past, expected| {
+                let holds = |now: Ratio, past: Ratio, expected| {
                     let beyond = now.part.saturating_sub(n);
                     times(beyond, past.whole) >= times(past.part, now.whole)
                         && times(beyond, Decimal::ONE) >= times(now.whole, expected)
-                })
+                };
+                self.growth(*span, *base, holds, || format!(">= {excess} above"))
             }
         }
     }
@@ -163,55 +175,49 @@ impl<S: Sums> Evaluator<'_, S> {
         &mut self,
         span: Span,
         base: Span,
-        sign: &str,
         holds: impl Fn(Ratio, Ratio, i64) -> bool,
+        sign: impl FnOnce() -> String,
     ) -> (Met, Option<Ratio>) {
         let past = self.ratio(self.sums.sum(Measure::Retries, base), Measure::Requests, base);
         let now = self.ratio(self.sums.sum(Measure::Retries, span), Measure::Requests, span);
         let expected = self.thresholds.get(Threshold::GrowthExpected);
-        let (Some(now), Some(past)) = (now, past) else {
-            return self
-                .read("retries / requests".to_owned(), span, None, String::new(), |_| false);
-        };
-        let limit = format!(
-            "{sign} the larger of {} / {} ({} minutes that ended {} minutes ago) and {}",
-            past.part,
-            past.whole,
-            base.minutes,
-            base.lag,
-            expected.percent()
-        );
+        let past_or_none = past.unwrap_or(Ratio { part: 0, whole: 0 });
+        let now = past.and(now);
         // Without a request in the base there is no ratio to have outgrown.
-        let holds = |now: Ratio| past.whole > 0 && holds(now, past, expected.millionths());
-        self.read("retries / requests".to_owned(), span, Some(now), limit, holds)
+        let holds =
+            |now: Ratio| past_or_none.whole > 0 && holds(now, past_or_none, expected.millionths());
+        self.read(span, now, holds, |_| {
+            let limit = format!(
+                "{} the larger of {} / {} ({} minutes that ended {} minutes ago) and {}",
+                sign(),
+                past_or_none.part,
+                past_or_none.whole,
+                base.minutes,
+                base.lag,
+                expected.percent()
+            );
+            ("retries / requests".to_owned(), limit)
+        })
     }
 
     fn ratio(&self, part: Option<i64>, whole: Measure, span: Span) -> Option<Ratio> {
         Some(Ratio { part: part?, whole: self.sums.sum(whole, span)? })
     }
 
-    /// A limit as people read it; all limits of a share but attempts per request are percentages.
-    fn shown(&self, limit: Limit) -> String {
-        match limit {
-            Limit::At(threshold) => threshold.shown(self.thresholds.get(threshold)),
-            Limit::Tenths(..) | Limit::Percent(_) => {
-                let millionths = limit.scaled(self.thresholds) / 10;
-                Decimal::from_millionths(millionths).percent()
-            }
-        }
-    }
-
+    /// Compares, and notes it with the texts for what was compared and with what.
     fn read(
         &mut self,
-        what: String,
         span: Span,
         value: Option<Ratio>,
-        limit: String,
         holds: impl Fn(Ratio) -> bool,
+        texts: impl FnOnce(&Thresholds) -> (String, String),
     ) -> (Met, Option<Ratio>) {
         let met = value.map_or(Met::Unknown, |value| Met::of(holds(value)));
-        let seen = value.unwrap_or(Ratio { part: 0, whole: 0 });
-        self.readings.push(Reading { what, minutes: span.minutes, value: seen, limit, met });
+        if let Some(readings) = &mut self.readings {
+            let (what, limit) = texts(self.thresholds);
+            let value = value.unwrap_or(Ratio { part: 0, whole: 0 });
+            readings.push(Reading { what, minutes: span.minutes, value, limit, met });
+        }
         (met, value)
     }
 }

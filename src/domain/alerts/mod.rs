@@ -21,7 +21,7 @@ pub mod threshold;
 #[cfg(test)]
 mod tests;
 
-pub use evaluate::{Finding, Met, Ratio, Reading, Sums, evaluate, is_silent};
+pub use evaluate::{Finding, Met, Ratio, Reading, Sums, evaluate, is_met, is_silent};
 pub use rule::{Condition, Limit, Measure, Rule, Severity, Span, Watch};
 pub use rules::RULES;
 pub use state::{AlertState, Hold, Transition};

@@ -290,6 +290,16 @@ impl Limit {
     /// Units in one of [`Self::scaled`].
     pub(super) const UNIT: i64 = Decimal::ONE * 10;
 
+    /// As people read it.
+    pub fn shown(self, thresholds: &super::Thresholds) -> String {
+        match self {
+            Self::At(threshold) => threshold.shown(thresholds.get(threshold)),
+            Self::Tenths(..) | Self::Percent(_) => {
+                Decimal::from_millionths(self.scaled(thresholds) / 10).percent()
+            }
+        }
+    }
+
     /// Its value as a decimal number: `0.144`.
     pub fn decimal(self, thresholds: &super::Thresholds) -> String {
         let scaled = self.scaled(thresholds);

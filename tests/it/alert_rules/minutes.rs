@@ -2,7 +2,7 @@
 
 use retrylens::config::{Config, Sources};
 use retrylens::domain::alerts::{
-    AlertSettings, AlertState, Hold, Measure, Met, Rule, Span, Sums, Thresholds, evaluate,
+    AlertSettings, AlertState, Hold, Measure, Met, Rule, Span, Sums, Thresholds, is_met,
 };
 use retrylens::domain::time::{MINUTE_MS, UnixMillis};
 
@@ -72,7 +72,7 @@ impl Traffic {
         let condition = rule.condition().unwrap();
         let mut state = AlertState::default();
         let each = (0..=self.length).map(|now| {
-            let met = evaluate(condition, thresholds, &self.at(now)).met;
+            let met = is_met(condition, thresholds, &self.at(now));
             assert_ne!(met, Met::Unknown, "all measures are known here");
             let at = UnixMillis(i64::try_from(now).unwrap() * MINUTE_MS);
             state = state.next(met == Met::Yes, at, Hold::of(rule)).0;

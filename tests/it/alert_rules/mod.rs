@@ -5,3 +5,4 @@ mod files;
 mod minutes;
 mod promtool;
 mod scenarios;
+mod simulation;
