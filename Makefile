@@ -6,7 +6,7 @@ CARGO ?= cargo
 # The yardstick of bench-pages.
 DUCKDB := 2.0.1
 
-.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards
+.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards test-schemas
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -21,6 +21,7 @@ check: ## Format, lints and documentation, warnings denied
 
 test: packages check ## Everything: both databases, the binary, the browser
 	scripts/test-postgres $(CARGO) test --locked
+	$(MAKE) --no-print-directory test-schemas
 	$(MAKE) --no-print-directory test-browser
 
 test-fast: ## The tests that need neither PostgreSQL nor a browser
@@ -30,6 +31,11 @@ test-fast: ## The tests that need neither PostgreSQL nor a browser
 test-browser: ## Every page in headless Chromium: axe-core, console, foreign requests, narrow screens
 	$(CARGO) build --locked
 	scripts/browser-check target/debug/retrylens
+
+test-schemas: ## Type-check dashboards/grafana against Grafana's published types; installs them through npm
+	@scripts/install-packages browser
+	@[ -d tests/schemas/node_modules/typescript ] || (cd tests/schemas && npm ci --silent)
+	node tests/schemas/check.mjs dashboards/grafana
 
 test-long: packages ## The million-event load and other long runs, in release
 	scripts/test-postgres $(CARGO) test --locked --release -- --ignored --nocapture
