@@ -16,6 +16,7 @@
 //! - `RETRYLENS_BENCH_RUNS` (11): how often each question is asked.
 //! - `RETRYLENS_BENCH_PYTHON`: a Python with `duckdb`; without it, that column is left out.
 //! - `RETRYLENS_BENCH_FOLDER`: where files are kept and used again; else they are removed.
+//! - `RETRYLENS_BENCH_ONLY`: only questions whose name holds this text.
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops at the first error")]
 
@@ -85,6 +86,7 @@ fn main() {
         .map(|n| n.trim().parse().expect("numbers in RETRYLENS_BENCH_SIZES"))
         .collect();
     let runs: usize = setting("RETRYLENS_BENCH_RUNS", "11").parse().expect("a number of runs");
+    let only = setting("RETRYLENS_BENCH_ONLY", "");
     let python = std::env::var("RETRYLENS_BENCH_PYTHON").ok();
     let temporary = tempfile::tempdir().unwrap();
     let kept = std::env::var("RETRYLENS_BENCH_FOLDER").ok().map(PathBuf::from);
@@ -100,7 +102,8 @@ fn main() {
         let server = start(folder, &file, events);
         let mut client = Client::connect(server.address);
         let (busy, quiet) = pairs(&mut client);
-        let asked = questions::all(&busy, &quiet, &ids, HOUR, DAY);
+        let mut asked = questions::all(&busy, &quiet, &ids, HOUR, DAY);
+        asked.retain(|question| question.name.contains(&only));
         if lines.is_empty() {
             lines.extend(asked.into_iter().map(|question| Line {
                 question,

@@ -7,6 +7,7 @@ use super::sums::{self, HOUR, SLOT, Sums};
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Counts, Inserted, SenderCounts};
 use crate::domain::time::{DAY_MS, MINUTE_MS, UnixMillis};
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
@@ -16,6 +17,9 @@ pub(super) const ACTORS: [(i64, &str); 4] =
 
 /// The series that stands for all in sums.
 const ALL: i64 = 0;
+
+/// Looked into several times for each event: a quicker hash than the standard one, seeded like it.
+type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
 /// Numbers of what an event names, as the database knows them.
 #[derive(Debug, Clone, Copy)]
@@ -42,10 +46,10 @@ pub(super) struct SeriesId {
 /// number of a name that was removed because nothing used it any more, whoever removed it.
 #[derive(Debug, Default)]
 pub(super) struct Dictionary {
-    series: HashMap<SeriesKey, (SeriesId, i64)>,
-    classes: HashMap<Class, i64>,
+    series: Map<SeriesKey, (SeriesId, i64)>,
+    classes: Map<Class, i64>,
     /// By kind of actor.
-    words: [HashMap<Arc<str>, Name>; ACTORS.len()],
+    words: [Map<Arc<str>, Name>; ACTORS.len()],
 }
 
 /// The number of a name, and the last day (since 1970) on which it is noted as used.
@@ -65,6 +69,19 @@ fn used_on(draft: &Draft, received_at: UnixMillis) -> i64 {
 const MAX_REMEMBERED: usize = 200_000;
 
 impl Dictionary {
+    /// The numbers for a draft where this copy knows all of them.
+    pub(super) fn known(&self, draft: &Draft, received_at: UnixMillis) -> Option<Ids> {
+        let day = used_on(draft, received_at);
+        let (series, _) = *self.series.get(&draft.series).filter(|(_, noted)| *noted >= day)?;
+        let mut actors = [None; ACTORS.len()];
+        for ((id, known), word) in actors.iter_mut().zip(&self.words).zip(&draft.actors) {
+            if let Some(word) = word {
+                *id = Some(known.get(word).filter(|name| name.used_on >= day)?.id);
+            }
+        }
+        Some(Ids { series, class: *self.classes.get(&draft.class)?, actors })
+    }
+
     /// What `drafts` name and this copy doesn't know, each once and in order: two replicas that
     /// add the same ones then wait for each other instead of blocking each other.
     pub(super) fn missing<'a>(
@@ -166,41 +183,42 @@ impl Missing {
 /// Tells new events from repeats. `stored` holds the identities in the database whose id occurs in
 /// the batch. Of equal identities in the batch the first is the new one. What is older than the
 /// events that are kept (`since`) can't be told from a repeat and is not taken.
-pub(super) fn sift<S: AsRef<str>>(
-    drafts: &[Draft],
-    stored: &[(S, i64)],
+pub(super) fn sift<'d, S: AsRef<str>>(
+    drafts: &'d [Draft],
+    stored: &'d [(S, i64)],
     since: UnixMillis,
 ) -> Vec<Inserted> {
-    let mut known: HashMap<&str, Vec<i64>> = HashMap::new();
+    // Times of an id: the first of them, and the rest, which there seldom is.
+    let mut known: Map<&str, (i64, Vec<i64>)> = Map::default();
+    known.reserve(drafts.len());
     for (id, at) in stored {
-        known.entry(id.as_ref()).or_default().push(*at);
+        note(&mut known, id.as_ref(), *at);
     }
-    // Equal ids side by side, each in the order of the batch.
-    let mut order: Vec<usize> = (0..drafts.len()).collect();
-    let id = |at: &usize| drafts.get(*at).map_or("", |draft| draft.event_id.as_str());
-    order.sort_unstable_by(|a, b| id(a).cmp(id(b)).then(a.cmp(b)));
-    let mut results = vec![Inserted::Stored; drafts.len()];
-    for same in order.chunk_by(|a, b| id(a) == id(b)) {
-        let mut times = same.first().and_then(|at| known.remove(id(at))).unwrap_or_default();
-        for at in same {
-            let (Some(draft), Some(result)) = (drafts.get(*at), results.get_mut(*at)) else {
-                continue;
-            };
-            if draft.occurred_at < since.0 {
-                *result = Inserted::Expired;
-                continue;
-            }
-            *result = if times.contains(&draft.occurred_at) {
-                Inserted::Duplicate
-            } else if times.is_empty() {
-                Inserted::Stored
-            } else {
-                Inserted::IdConflict
-            };
-            times.push(draft.occurred_at);
+    let tell = |draft: &'d Draft| {
+        let Draft { event_id, occurred_at, .. } = draft;
+        if *occurred_at < since.0 {
+            return Inserted::Expired;
         }
+        let result = match known.get(event_id.as_str()) {
+            None => Inserted::Stored,
+            Some((first, rest)) if first == occurred_at || rest.contains(occurred_at) => {
+                return Inserted::Duplicate;
+            }
+            Some(_) => Inserted::IdConflict,
+        };
+        note(&mut known, event_id, *occurred_at);
+        result
+    };
+    drafts.iter().map(tell).collect()
+}
+
+fn note<'a>(known: &mut Map<&'a str, (i64, Vec<i64>)>, id: &'a str, at: i64) {
+    match known.entry(id) {
+        Entry::Vacant(place) => {
+            place.insert((at, Vec::new()));
+        }
+        Entry::Occupied(mut place) => place.get_mut().1.push(at),
     }
-    results
 }
 
 /// What a batch adds to the sums, each row once and in the order of its key.
@@ -266,7 +284,7 @@ pub(super) fn add_up<'a>(
 ) -> Added {
     let [received_minute, received_slot] = stretches(received_at);
     let mut added = Added::default();
-    let mut senders: HashMap<&str, SenderCounts> = HashMap::new();
+    let mut senders: Map<&str, SenderCounts> = Map::default();
     for (draft, ids, inserted) in new {
         let at = UnixMillis(draft.occurred_at);
         let [minute, slot] = stretches(at);

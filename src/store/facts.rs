@@ -20,6 +20,8 @@ pub const MAX_ATTEMPTS: usize = 2_000;
 pub const MAX_BUCKETS: i64 = 240;
 /// Ids looked for in one statement.
 const IDS_AT_ONCE: usize = 500;
+/// Operations are looked for together that began within this time.
+const TOGETHER_MS: i64 = HOUR_MS;
 /// Longest stretch on each side of a marked change.
 const MAX_SIDE_MS: i64 = HOUR_MS;
 
@@ -242,19 +244,34 @@ async fn sample(
     kept.add(reader.attempts(view, source, &limited, window(cap / 2)).await?);
     // All limited attempts after this moment are kept; the search for more goes on from here.
     let reached = kept.events.last().map_or(view.window.from, |last| moment(view, last));
-    let operations: BTreeSet<String> =
-        kept.events.iter().filter_map(|s| s.event.operation_id.clone()).collect();
-    let operations: Vec<String> = operations.into_iter().collect();
-    // The others of an operation are not far from it; where to look is what a look-up costs.
-    let sent = kept.events.iter().map(|s| s.event.occurred_at);
-    let times =
-        sent.clone().min().zip(sent.max()).map(|(from, to)| around(Window { from, to }, HOUR_MS));
-    for part in operations.chunks(IDS_AT_ONCE) {
-        if kept.room() == 0 {
-            break;
+    // The others of an operation are not far from it, and where to look is what a look-up costs: so
+    // operations of one time are looked for together.
+    let mut operations: BTreeMap<&str, UnixMillis> = BTreeMap::new();
+    for stored in &kept.events {
+        if let Some(id) = &stored.event.operation_id {
+            let at = operations.entry(id).or_insert(stored.event.occurred_at);
+            *at = stored.event.occurred_at.min(*at);
         }
+    }
+    let mut operations: Vec<(UnixMillis, String)> =
+        operations.into_iter().map(|(id, at)| (at, id.to_owned())).collect();
+    operations.sort();
+    let mut rest = operations.as_slice();
+    while let Some((first, _)) = rest.first()
+        && kept.room() > 0
+    {
+        let together = rest
+            .iter()
+            .take(IDS_AT_ONCE)
+            .take_while(|(at, _)| at.since(*first).0 <= TOGETHER_MS)
+            .count();
+        let (part, later) = rest.split_at(together.max(1));
+        rest = later;
+        let to = part.last().map_or(*first, |(at, _)| *at);
+        let times = around(Window { from: *first, to }, HOUR_MS);
+        let ids: Vec<String> = part.iter().map(|(_, id)| id.clone()).collect();
         let mut args = window(i64::try_from(kept.room() + kept.events.len()).unwrap_or(cap));
-        let condition = reader.has_id(&["operation_id"], part, times, &mut args);
+        let condition = reader.has_id(&["operation_id"], &ids, Some(times), &mut args);
         let text = sql::OF_OPERATIONS.replace("{operations}", &condition);
         let text = sql::seen_by(&text, source);
         let text =

@@ -59,7 +59,6 @@ pub(super) struct PostgresStore {
     /// What `kept` said when it was last read: since when events are kept, up to when sums are
     /// gathered.
     held: Mutex<Option<(UnixMillis, UnixMillis)>>,
-    turn: tokio::sync::Mutex<()>,
     statements: Statements,
 }
 
@@ -258,7 +257,6 @@ impl PostgresStore {
             days: Days::default(),
             names_done: AtomicI64::new(i64::MIN),
             held: Mutex::default(),
-            turn: tokio::sync::Mutex::default(),
             statements: Statements::new(),
         })
     }
@@ -340,12 +338,11 @@ impl PostgresStore {
         loop {
             let missing = {
                 let dictionary = self.dictionary.read().await;
-                let missing = dictionary.missing(drafts.iter(), received_at);
-                if missing.is_empty() {
-                    let ids = drafts.iter().filter_map(|draft| dictionary.ids(draft, &missing));
-                    return Ok(ids.collect());
+                let known = drafts.iter().map(|draft| dictionary.known(draft, received_at));
+                if let Some(ids) = known.collect() {
+                    return Ok(ids);
                 }
-                missing
+                dictionary.missing(drafts.iter(), received_at)
             };
             let found = name_all(connection, missing).await?;
             self.dictionary.write().await.learn(found);
@@ -392,12 +389,7 @@ impl PostgresStore {
         add(&mut values, i64::try_from(new.len()).unwrap_or(i64::MAX))?;
         add(&mut values, since.0)?;
         add(&mut values, gathered.0)?;
-        // One batch of this process at a time: they add to the same sums. The next one is looked
-        // through in the meantime.
-        let turn = self.turn.lock().await;
-        let done = fetch(connection, &self.statements.batch, values).await;
-        drop(turn);
-        match done {
+        match fetch(connection, &self.statements.batch, values).await {
             Ok(_) => Ok(Some(results)),
             Err(StoreError::Database(cause))
                 if is_broken_off(&*cause) || has_code(&*cause, MOVED) =>

@@ -95,12 +95,16 @@ impl Writer {
         if new.is_empty() {
             return Ok(results);
         }
-        let mut found = self.dictionary.missing(new.iter().map(|(draft, _)| *draft), received_at);
-        name_all(&transaction, &mut found)?;
-        let ids: Vec<Ids> = new
-            .iter()
-            .map(|(draft, _)| self.dictionary.ids(draft, &found).ok_or_else(unnamed))
-            .collect::<Result<_, _>>()?;
+        let known = new.iter().map(|(draft, _)| self.dictionary.known(draft, received_at));
+        let (ids, found): (Vec<Ids>, Missing) = if let Some(ids) = known.collect() {
+            (ids, Missing::default())
+        } else {
+            let drafts = || new.iter().map(|(draft, _)| *draft);
+            let mut found = self.dictionary.missing(drafts(), received_at);
+            name_all(&transaction, &mut found)?;
+            let ids = drafts().map(|one| self.dictionary.ids(one, &found).ok_or_else(unnamed));
+            (ids.collect::<Result<_, _>>()?, found)
+        };
         let sums = batch::add_up(
             new.iter().zip(&ids).map(|((draft, result), ids)| (*draft, *ids, *result)),
             received_at,
