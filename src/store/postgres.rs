@@ -101,11 +101,6 @@ impl Statements {
     /// The server works through it without waiting for the next question, which is half of the time
     /// that a statement for each table takes.
     fn batch() -> String {
-        let mut text = format!(
-            "WITH held AS MATERIALIZED (SELECT what, since FROM kept \
-             WHERE what IN ('events', 'gathered') FOR SHARE), added AS ({} RETURNING 1)",
-            insert_events()
-        );
         let mut next = sql::EVENT_INSERT.len() + 1;
         let mut arrays = |kinds: &[&str]| {
             let from = next;
@@ -114,27 +109,33 @@ impl Statements {
                 (from..next).zip(kinds).map(|(n, kind)| format!("${n}::{kind}[]")).collect();
             arrays.join(", ")
         };
-        for sums in sums::FINE {
-            let of_rows = arrays(&vec!["bigint"; sums.columns.len()]);
-            let table = sums.table;
-            text.push_str(&format!(
-                ", to_{table} AS ({}SELECT * FROM unnest({of_rows}){})",
-                sums.head(),
-                sums.tail()
-            ));
-        }
         let of_senders =
             arrays(&["text", "bigint", "bigint", "bigint", "bigint", "bigint", "bigint"]);
-        text.push_str(&format!(", to_senders AS ({})", add_senders_from(&of_senders)));
-        text.push_str(&format!(
-            " SELECT CAST(CASE WHEN (SELECT COUNT(*) FROM added) = ${next} \
-             AND (SELECT since FROM held WHERE what = 'events') = ${} \
+        // The server runs them from the last to the first, after what the question itself names
+        // (`es_auxmodifytables` in its nodeModifyTable.c): the order in which batches that go the
+        // long way add to the tables, so that the two never block each other.
+        let sums: Vec<String> = sums::FINE
+            .iter()
+            .rev()
+            .map(|sums| {
+                let of_rows = arrays(&vec!["bigint"; sums.columns.len()]);
+                let (table, head, tail) = (sums.table, sums.head(), sums.tail());
+                format!("to_{table} AS ({head}SELECT * FROM unnest({of_rows}){tail})")
+            })
+            .collect();
+        format!(
+            "WITH held AS MATERIALIZED (SELECT what, since FROM kept \
+             WHERE what IN ('events', 'gathered') FOR SHARE), \
+             added AS ({} RETURNING 1), to_senders AS ({}), {} \
+             SELECT CAST(CASE WHEN (SELECT since FROM held WHERE what = 'events') = ${next} \
              AND (SELECT since FROM held WHERE what = 'gathered') = ${} \
-             THEN '1' ELSE 'moved' END AS BIGINT)",
+             AND (SELECT COUNT(*) FROM added) = ${} THEN '1' ELSE 'moved' END AS BIGINT)",
+            insert_events(),
+            add_senders_from(&of_senders),
+            sums.join(", "),
             next + 1,
             next + 2
-        ));
-        text
+        )
     }
 }
 
@@ -382,13 +383,13 @@ impl PostgresStore {
         }
         let mut values = PgArguments::default();
         add_event_values(&mut values, drafts, ids, &new, received_at)?;
-        for (table, numbers) in added.tables() {
+        add_sender_values(&mut values, &added.senders)?;
+        for (table, numbers) in added.tables().into_iter().rev() {
             add_row_values(&mut values, table.columns.len(), numbers)?;
         }
-        add_sender_values(&mut values, &added.senders)?;
-        add(&mut values, i64::try_from(new.len()).unwrap_or(i64::MAX))?;
         add(&mut values, since.0)?;
         add(&mut values, gathered.0)?;
+        add(&mut values, i64::try_from(new.len()).unwrap_or(i64::MAX))?;
         match fetch(connection, &self.statements.batch, values).await {
             Ok(_) => Ok(Some(results)),
             Err(StoreError::Database(cause))

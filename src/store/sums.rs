@@ -163,6 +163,12 @@ struct Cut {
 }
 
 impl Cut {
+    /// The multiples of `width` around `from` and `to`.
+    fn around((from, to): (i64, i64), width: i64) -> (i64, i64) {
+        let up = to.saturating_add(width - 1);
+        (from - from.rem_euclid(width), up - up.rem_euclid(width))
+    }
+
     /// Cuts `from` to `to` at multiples of `width`.
     fn new((from, to): (i64, i64), width: i64) -> Self {
         let to = to.max(from);
@@ -299,73 +305,90 @@ impl Question<'_> {
         args: &mut Vec<Arg>,
     ) -> Vec<String> {
         let Kind { fine, slots, hours } = self.kind;
-        let gathered = minute(kept.gathered);
         let [before, after] = tiers.slots;
-        let mut parts = Vec::new();
-        let mut add =
-            |table: Sums, width: i64, range: (i64, i64), tail: bool, is_gathered: bool| {
-                if range.0 >= range.1 {
-                    return;
-                }
-                let is_minutes = table.table == MINUTES.table;
-                // Where a stretch of minutes begins inside of five.
-                let of_spans =
-                    if is_minutes { (range.0 - range.0.rem_euclid(SLOT), range.1) } else { range };
-                let ends = [of_spans.0, of_spans.1].map(|end| marks(args, [Arg::Int(end)]));
-                let mut text = format!(
-                    "SELECT {} FROM spans p CROSS JOIN {} c WHERE p.width = {width} \
-                 AND p.{{start}} >= {} AND p.{{start}} < {}",
-                    self.columns, table.table, ends[0], ends[1]
-                );
-                if tail {
-                    text.push_str(" AND p.received >= ");
-                    text.push_str(&marks(args, [Arg::Int(gathered)]));
-                }
-                if width == SLOT && kept.events.is_limited() {
-                    text.push_str(" AND p.start >= ");
-                    text.push_str(&marks(args, [Arg::Int(minute(kept.events.since))]));
-                }
-                let [start, received] =
-                    if is_minutes { ["slot", "received_slot"] } else { ["start", "received"] };
-                text.push_str(&format!(
-                    " AND c.{start} = p.start AND c.{received} = p.received AND "
-                ));
-                text.push_str(if is_gathered { self.gathered } else { self.fine });
-                let own = match (is_minutes, time) {
-                    (true, TimeBasis::Event) => "c.minute",
-                    (true, TimeBasis::Received) => "c.received_minute",
-                    (false, TimeBasis::Event) => "c.start",
-                    (false, TimeBasis::Received) => "c.received",
-                };
-                if is_minutes && (range.0 != of_spans.0 || range.1.rem_euclid(SLOT) != 0) {
-                    let ends = [range.0, range.1].map(|end| marks(args, [Arg::Int(end)]));
-                    text.push_str(&format!(" AND {own} >= {} AND {own} < {}", ends[0], ends[1]));
-                }
-                let newest = if is_minutes { "c.minute" } else { "c.start" };
-                parts.push(
-                    text.replace("{time}", own)
-                        .replace("{newest}", &format!("{newest} * {MINUTE_MS} + c.last_ms")),
-                );
-            };
-        add(hours, HOUR, tiers.hours, false, true);
-        match slots {
-            Some(slots) => {
-                add(slots, SLOT, before, false, true);
-                add(slots, SLOT, after, false, true);
-                add(fine, SLOT, (before.0, after.1), true, false);
-            }
-            None => {
-                add(fine, SLOT, before, false, false);
-                add(fine, SLOT, after, false, false);
-                add(fine, SLOT, tiers.hours, true, false);
-            }
+        let part = |table, width, range| Part { table, width, range, is_tail: false };
+        let gathered = [(part(hours, HOUR, tiers.hours), self.gathered)];
+        let mut all = gathered.to_vec();
+        if let Some(slots) = slots {
+            all.push((part(slots, SLOT, before), self.gathered));
+            all.push((part(slots, SLOT, after), self.gathered));
+            let tail = Part { is_tail: true, ..part(fine, SLOT, (before.0, after.1)) };
+            all.push((tail, self.fine));
+        } else {
+            all.push((part(fine, SLOT, before), self.fine));
+            all.push((part(fine, SLOT, after), self.fine));
+            all.push((Part { is_tail: true, ..part(fine, SLOT, tiers.hours) }, self.fine));
         }
         if self.kind.is_by_minute() {
-            for range in tiers.minutes {
-                add(fine, SLOT, range, false, false);
-            }
+            all.extend(tiers.minutes.map(|range| (part(fine, SLOT, range), self.fine)));
         }
-        parts
+        all.into_iter()
+            .filter(|(part, _)| part.range.0 < part.range.1)
+            .map(|(part, series)| part.statement(self.columns, series, time, kept, args))
+            .collect()
+    }
+}
+
+/// The rows of one table for one stretch, in minutes.
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    table: Sums,
+    width: i64,
+    range: (i64, i64),
+    /// Only of what isn't gathered yet.
+    is_tail: bool,
+}
+
+impl Part {
+    fn statement(
+        &self,
+        columns: &str,
+        series: &str,
+        time: TimeBasis,
+        kept: &History,
+        args: &mut Vec<Arg>,
+    ) -> String {
+        let Self { table, width, range: (from, to), is_tail } = *self;
+        let is_minutes = table.table == MINUTES.table;
+        let [start, received] =
+            if is_minutes { ["c.slot", "c.received_slot"] } else { ["c.start", "c.received"] };
+        let own = match (is_minutes, time) {
+            (true, TimeBasis::Event) => "c.minute",
+            (true, TimeBasis::Received) => "c.received_minute",
+            (false, TimeBasis::Event) => "c.start",
+            (false, TimeBasis::Received) => "c.received",
+        };
+        let mut at_least =
+            |column: &str, minute: i64| format!("{column} >= {}", marks(args, [Arg::Int(minute)]));
+        // The stretches that hold the minutes.
+        let spans = Cut::around((from, to), if is_minutes { SLOT } else { 1 });
+        let mut conditions = vec![format!("p.width = {width}"), at_least("p.{start}", spans.0)];
+        if is_tail {
+            conditions.push(at_least("p.received", minute(kept.gathered)));
+        }
+        if width == SLOT && kept.events.is_limited() {
+            // What is older is in the hours, and about to be removed.
+            conditions.push(at_least("p.start", minute(kept.events.since)));
+        }
+        let is_cut = spans != (from, to);
+        if is_cut {
+            conditions.push(at_least(own, from));
+        }
+        let mut before =
+            |column: &str, minute: i64| format!("{column} < {}", marks(args, [Arg::Int(minute)]));
+        conditions.push(before("p.{start}", spans.1));
+        if is_cut {
+            conditions.push(before(own, to));
+        }
+        conditions.push(format!("{start} = p.start AND {received} = p.received AND {series}"));
+        let newest = if is_minutes { "c.minute" } else { "c.start" };
+        format!(
+            "SELECT {columns} FROM spans p CROSS JOIN {} c WHERE {}",
+            table.table,
+            conditions.join(" AND ")
+        )
+        .replace("{time}", own)
+        .replace("{newest}", &format!("{newest} * {MINUTE_MS} + c.last_ms"))
     }
 }
 
