@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::domain::stored::TimeBasis;
 use crate::domain::time::{DAY_MS, Millis, UnixMillis, Window};
 use crate::metrics::{Metrics, Operation};
+use crate::pipeline::alerts::{self, Evaluator};
 use crate::pipeline::{Intake, IntakeSettings, keeper};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
@@ -259,7 +260,24 @@ impl App {
             let metrics = state.metrics.clone();
             shutdown.watch("keeper", keeper::run(store, clock, metrics, config.store.keep, end))
         };
+        let evaluator = {
+            let (clock, end) = (Arc::clone(&state.clock), keeping.clone());
+            let evaluator = Evaluator::new(
+                store.clone(),
+                state.metrics.clone(),
+                config.alerts.clone(),
+                config.server.base(),
+                Vec::new(),
+            );
+            shutdown.watch("alerts", evaluator.run(clock, end))
+        };
+        // Aborted at the end, when it was kept a last time.
+        let noting = {
+            let (store, metrics) = (store.clone(), state.metrics.clone());
+            tokio::spawn(async move { alerts::note_regularly(&store, &metrics).await })
+        };
         let tally = state.senders.clone();
+        let metrics = state.metrics.clone();
         let router = web::router(&state);
         let work = async {
             web::serve::serve(listener, router, &config.server, &shutdown).await;
@@ -270,6 +288,14 @@ impl App {
             keeping.cancel();
             if keeper.await.is_err() {
                 tracing::warn!("the keeper could not be waited for");
+            }
+            if evaluator.await.is_err() {
+                tracing::warn!("the evaluation of alerts could not be waited for");
+            }
+            noting.abort();
+            if let Err(error) = alerts::keep_noted(&store, &metrics).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "what alerts need beside the sums could not be kept");
             }
             senders.abort();
             if let Err(error) = tally.write(&store).await {

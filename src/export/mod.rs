@@ -2,6 +2,7 @@
 //!
 //! - [`promql`], [`annotation`]: alert rules as expressions and templates.
 //! - [`prometheus`], [`grafana`]: alert rules as files; [`dashboards`]: dashboards for Grafana.
+//! - [`links`]: addresses of pages, for those who are told of an alert.
 //! - [`verdict`]: one verdict as JSON and as text for people.
 //! - [`text`]: hostile text made readable.
 //! - [`markdown`]: Markdown in which sent text stays text.
@@ -9,6 +10,7 @@
 pub mod annotation;
 pub mod dashboards;
 pub mod grafana;
+pub mod links;
 pub mod markdown;
 pub mod prometheus;
 pub mod promql;

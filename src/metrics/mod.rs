@@ -18,6 +18,7 @@
 //! - [`names`]: every family.
 //! - `sight`: what is counted of one event. `recent`: what two together show. `keys`: whose refusals.
 //! - `series`: the numbers by service and upstream, under a cap. `own`: the numbers of ourselves.
+//! - `notes`: what is kept in the database for alerts that are evaluated there.
 //! - [`Exposition`]: the text formats of Prometheus. [`Reader`]: walks over all numbers.
 
 mod exemplar;
@@ -25,6 +26,7 @@ mod histogram;
 mod keys;
 mod mixed;
 pub mod names;
+mod notes;
 mod own;
 mod reader;
 mod recent;
@@ -36,6 +38,7 @@ mod text;
 
 pub use exemplar::{Exemplar, TraceIds};
 pub use histogram::{Bucket, Histogram};
+pub use notes::NotedRow;
 pub use own::{Evaluated, Ingested, Notified, Operation, Overflow};
 pub use reader::{Label, Reader, Snapshot};
 pub use series::PairNames;
@@ -45,6 +48,7 @@ pub use text::Exposition;
 use crate::domain::event::{Event, Vantage};
 use crate::domain::stored::{Inserted, VerdictSummary};
 use crate::domain::time::UnixMillis;
+use notes::Notes;
 use own::Own;
 use recent::Recent;
 use series::Series;
@@ -89,13 +93,18 @@ struct State {
     series: Series,
     own: Own,
     recent: Recent,
+    noted: Notes,
 }
 
 impl Metrics {
     /// All numbers at 0.
     pub fn new(caps: Caps) -> Self {
-        let state =
-            State { series: Series::new(caps), own: Own::default(), recent: Recent::default() };
+        let state = State {
+            series: Series::new(caps),
+            own: Own::default(),
+            recent: Recent::default(),
+            noted: Notes::default(),
+        };
         let shared = Shared { hasher: RandomState::new(), state: Mutex::new(state) };
         Self { shared: Arc::new(shared) }
     }
@@ -113,7 +122,7 @@ impl Metrics {
         events: impl Iterator<Item = (PairNames<'a>, &'a Sight, Inserted)>,
     ) {
         let mut state = self.state();
-        let State { series, own, recent } = &mut *state;
+        let State { series, own, recent, noted } = &mut *state;
         for (names, sight, inserted) in events {
             let result = match inserted {
                 Inserted::Stored | Inserted::IdConflict => Ingested::Accepted,
@@ -125,8 +134,23 @@ impl Metrics {
             }
             if inserted.is_new() {
                 own.lag.add(received_at.since(sight.answered).0, 1, None);
-                series.count(names, sight, received_at, recent);
+                if let Some(found) = series.count(names, sight, received_at, recent) {
+                    noted.add(&self.shared.hasher, received_at, names, sight, &found);
+                }
             }
+        }
+    }
+
+    /// Takes what was noted of pairs since the last time, to be kept beside the sums of the database.
+    pub fn take_noted(&self) -> Vec<NotedRow> {
+        self.state().noted.take()
+    }
+
+    /// Gives back what could not be kept, for the next time.
+    pub fn give_back(&self, rows: &[NotedRow]) {
+        let mut state = self.state();
+        for row in rows {
+            state.noted.give_back(&self.shared.hasher, row);
         }
     }
 

@@ -164,20 +164,20 @@ impl Series {
         }
     }
 
-    /// Counts an event that is new.
+    /// Counts an event that is new; what it showed together with others, where it counts in a pair.
     pub(super) fn count(
         &mut self,
         names: PairNames<'_>,
         sight: &Sight,
         received_at: UnixMillis,
         recent: &mut Recent,
-    ) {
+    ) -> Option<Found> {
         let places = self.places_of(names, sight.is_coarse);
         let [service, upstream, _] = places;
         if let Some(service) = self.services.get_mut(service) {
             service.last = service.last.max(Some(received_at));
         }
-        let Some(pair) = self.pair(places, sight.vantage) else { return };
+        let pair = self.pair(places, sight.vantage)?;
         let found = recent.see(sight);
         pair.count(sight, &found, received_at);
         let exemplar = exemplar(sight, received_at);
@@ -197,6 +197,7 @@ impl Series {
                 upstream.promised.add(promise.ms, sight.count, exemplar);
             }
         }
+        Some(found)
     }
 
     /// The places of names, and of the pair's. Where one is beyond its cap that is counted.

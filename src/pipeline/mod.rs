@@ -1,5 +1,6 @@
 //! From accepted events to stored rows.
 //!
+//! - [`alerts`]: evaluates the rules once a minute.
 //! - [`judge`]: the verdict that is kept beside an event.
 //! - [`Intake`]: a bounded queue in front of one writer, which commits whatever waits as one
 //!   transaction and answers after the commit.
@@ -9,6 +10,7 @@
 //!
 //! The sums that pages read are made inside that transaction, by the store.
 
+pub mod alerts;
 pub mod fair;
 mod intake;
 pub mod keeper;

@@ -535,13 +535,13 @@ enum Series {
 }
 
 /// The columns of counts, from a table.
-fn measures(table: &str) -> String {
+pub(super) fn measures(table: &str) -> String {
     let named = |column: &&str| format!("{table}{column} AS {column}");
     MEASURES.iter().map(named).collect::<Vec<_>>().join(", ")
 }
 
 /// The columns of counts, each added up.
-fn added_up() -> String {
+pub(super) fn added_up() -> String {
     let sum = |column: &&str| format!("CAST(SUM({column}) AS BIGINT)");
     MEASURES.iter().map(sum).collect::<Vec<_>>().join(", ")
 }
@@ -657,7 +657,7 @@ pub(super) const fn vantage_number(vantage: Vantage) -> i64 {
     }
 }
 
-fn vantage(row: &Row, at: usize) -> Result<Vantage, StoreError> {
+pub(super) fn vantage(row: &Row, at: usize) -> Result<Vantage, StoreError> {
     Ok(match row.int(at)? {
         0 => Vantage::Client,
         1 => Vantage::Gateway,
@@ -759,7 +759,7 @@ fn class_of(classes: &HashMap<i64, Class>, id: i64) -> Result<Class, StoreError>
 }
 
 /// The columns of counts, in the order in which [`counts`] reads them.
-const MEASURES: [&str; 13] = [
+pub(super) const MEASURES: [&str; 13] = [
     "attempts",
     "answered",
     "requests",
@@ -776,7 +776,7 @@ const MEASURES: [&str; 13] = [
 ];
 
 /// Reads [`MEASURES`] from column `at` on.
-fn counts(row: &Row, at: usize) -> Result<Counts, StoreError> {
+pub(super) fn counts(row: &Row, at: usize) -> Result<Counts, StoreError> {
     let n = |i: usize| row.int(at + i);
     Ok(Counts {
         attempts: n(0)?,

@@ -26,6 +26,12 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/sqlite/0002_kept.sql"),
         postgres: include_str!("../../migrations/postgres/0002_kept.sql"),
     },
+    Migration {
+        version: 3,
+        name: "0003_alerts",
+        sqlite: include_str!("../../migrations/sqlite/0003_alerts.sql"),
+        postgres: include_str!("../../migrations/postgres/0003_alerts.sql"),
+    },
 ];
 
 /// Holds the versions that were applied.

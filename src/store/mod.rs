@@ -10,6 +10,8 @@
 //! - `reader`: a snapshot to read from. `names`: what numbers in rows stand for. `counts`, `facts`,
 //!   `lists`: the questions.
 //! - `series`: how many series there may be.
+//! - `alert_sums`: what rules are evaluated over. `alerts`: how alerts stand, silences, what is to be
+//!   told. `seat`: one replica evaluates. `transact`: statements that belong together.
 //! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.
 //! - `recount`: do the sums still agree with the events? `verify`: does all fit together?
 //!
@@ -20,6 +22,8 @@
 //! route, so that a view with a route is answered the same way; sums by actor are kept without
 //! routes, so that such a view counts its actors from the events.
 
+mod alert_sums;
+mod alerts;
 mod batch;
 mod counts;
 mod days;
@@ -38,14 +42,21 @@ mod postgres;
 mod reader;
 mod recount;
 mod rows;
+mod seat;
 mod series;
 mod sql;
 mod sqlite;
 mod sums;
 #[cfg(test)]
 mod test_schema;
+mod transact;
 mod verify;
 
+pub use alert_sums::PairOfSums;
+pub use alerts::{
+    Acknowledgement, Alert, Changed, Delivery, Due, Ended, Evaluation, HISTORY_KEPT, HistoryItem,
+    KnownAlert, NewSilence, Order, Sent, Silence, TOLD_KEPT,
+};
 pub use counts::{OTHER, TOP_VALUES};
 pub use error::StoreError;
 pub use facts::{MAX_ATTEMPTS, MAX_BUCKETS, bucket_width_ms};
@@ -53,6 +64,7 @@ pub use kept::{Keep, Tidied};
 pub use lists::{LOOKUP_LIMIT, OPERATION_LIMIT, PAGE_LIMIT};
 pub use recount::{Difference, Recount};
 pub use rows::Draft;
+pub use seat::Seat;
 pub use series::{Kept, SeriesBound};
 pub use verify::{IdFault, Mended, Verified};
 
@@ -63,7 +75,6 @@ use crate::domain::time::{UnixMillis, Window};
 use names::Names;
 use postgres::PostgresStore;
 use reader::{Arg, Reader};
-use rusqlite::types::Value;
 use sqlite::SqliteStore;
 use std::sync::Arc;
 use std::time::Duration;
@@ -278,15 +289,7 @@ impl Store {
     async fn write(&self, text: &'static str, args: &[Arg]) -> Result<Option<i64>, StoreError> {
         match &*self.pool {
             Pool::Sqlite(store) => {
-                let values = args
-                    .iter()
-                    .map(|arg| match arg.clone() {
-                        Arg::Int(n) => Value::Integer(n),
-                        Arg::Text(text) | Arg::MaybeText(Some(text)) => Value::Text(text),
-                        Arg::MaybeText(None) => Value::Null,
-                        Arg::Id(id) => Value::Blob(sqlite::ids::pack(&id)),
-                    })
-                    .collect();
+                let values = args.iter().map(sqlite::value).collect();
                 store.write(text, values).await
             }
             Pool::Postgres(store) => store.write(text, reader::add_postgres(args)?).await,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers in here are not seen as tests")]
 
 mod alert_rules;
+mod alerts;
 mod api;
 mod cli;
 mod cli_classify;

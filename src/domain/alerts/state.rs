@@ -1,6 +1,7 @@
 //! Pending, firing, resolved: the life of one alert, as Prometheus has it (`rules/alerting.go`). A
 //! state is a plain value that can be stored after each evaluation and read back before the next.
 
+use super::super::spelling::spelled_enum;
 use super::rule::Rule;
 use crate::domain::time::{MINUTE_MS, Millis, UnixMillis};
 use serde::{Deserialize, Serialize};
@@ -54,18 +55,18 @@ pub enum AlertState {
     },
 }
 
-/// A change worth telling somebody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Transition {
-    /// It became true; nobody is told yet.
-    Pended,
-    /// It was not true for long enough.
-    Dropped,
-    /// It fires from now on.
-    Fired,
-    /// It is over.
-    Resolved,
+spelled_enum! {
+    /// A change worth telling somebody.
+    pub enum Transition {
+        /// It became true; nobody is told yet.
+        Pended => "pended",
+        /// It was not true for long enough.
+        Dropped => "dropped",
+        /// It fires from now on.
+        Fired => "fired",
+        /// It is over.
+        Resolved => "resolved",
+    }
 }
 
 impl AlertState {
@@ -105,6 +106,28 @@ impl AlertState {
     fn fire(active_since: UnixMillis, now: UnixMillis) -> (Self, Option<Transition>) {
         let firing = Self::Firing { active_since, fired_at: now, false_since: None };
         (firing, Some(Transition::Fired))
+    }
+
+    /// The evaluation that found it true first, and the one that ended it where it is over; `None`
+    /// where it stands for nothing.
+    pub const fn active(&self) -> Option<(UnixMillis, Option<UnixMillis>)> {
+        match *self {
+            Self::Inactive => None,
+            Self::Pending { active_since } | Self::Firing { active_since, .. } => {
+                Some((active_since, None))
+            }
+            Self::Resolved { active_since, resolved_at, .. } => {
+                Some((active_since, Some(resolved_at)))
+            }
+        }
+    }
+
+    /// The evaluation from which it fires or fired.
+    pub const fn fired_at(&self) -> Option<UnixMillis> {
+        match *self {
+            Self::Inactive | Self::Pending { .. } => None,
+            Self::Firing { fired_at, .. } | Self::Resolved { fired_at, .. } => Some(fired_at),
+        }
     }
 
     /// Whether it fires.

@@ -18,7 +18,9 @@ mod verify;
 mod writer;
 
 use super::kept::{Keep, Tidied};
+use super::reader::Arg;
 use super::rows::Draft;
+use super::transact::Statement;
 use super::verify::IdFault;
 use super::{StoreError, migrations};
 use crate::domain::stored::{Inserted, SenderCounts};
@@ -204,6 +206,14 @@ impl SqliteStore {
         self.with(move |writer| writer.write(text, values)).await
     }
 
+    /// Runs statements in one transaction; see [`transact::Statement`].
+    pub(super) async fn transact(
+        &self,
+        statements: Vec<Statement>,
+    ) -> Result<Option<Vec<Vec<i64>>>, StoreError> {
+        self.with(move |writer| writer.transact(&statements)).await
+    }
+
     /// Hands a task to the writer and waits for what it gives.
     async fn with<T: Send + 'static>(
         &self,
@@ -222,4 +232,14 @@ impl SqliteStore {
 
 fn closed() -> StoreError {
     sqlx::Error::PoolClosed.into()
+}
+
+/// A value as this database takes it.
+pub(super) fn value(arg: &Arg) -> Value {
+    match arg.clone() {
+        Arg::Int(n) => Value::Integer(n),
+        Arg::Text(text) | Arg::MaybeText(Some(text)) => Value::Text(text),
+        Arg::MaybeText(None) => Value::Null,
+        Arg::Id(id) => Value::Blob(ids::pack(&id)),
+    }
 }

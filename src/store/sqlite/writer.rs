@@ -8,6 +8,7 @@ use crate::domain::time::UnixMillis;
 use crate::store::batch::{self, Dictionary, Ids, Missing, Name};
 use crate::store::rows::{Class, Draft};
 use crate::store::sums::Sums;
+use crate::store::transact::Statement;
 use crate::store::{StoreError, sql};
 use rusqlite::types::Value;
 use rusqlite::{OptionalExtension as _, Transaction, TransactionBehavior, params};
@@ -138,6 +139,33 @@ impl Writer {
             add_sender(&transaction, service, counts)?;
         }
         Ok(transaction.commit()?)
+    }
+
+    /// Runs statements in one transaction; the numbers in the first column of what each gives.
+    /// `None`, with nothing done, where one that must give a row gives none.
+    pub(super) fn transact(
+        &mut self,
+        statements: &[Statement],
+    ) -> Result<Option<Vec<Vec<i64>>>, StoreError> {
+        let transaction =
+            self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let mut given = Vec::with_capacity(statements.len());
+        for Statement { text, args, is_guard } in statements {
+            // Here `$2` would be a name, numbered as it is met; `?2` is the second value.
+            let mut statement = transaction.prepare_cached(&text.replace('$', "?"))?;
+            let values = rusqlite::params_from_iter(args.iter().map(super::value));
+            let mut rows = statement.query(values)?;
+            let mut numbers = Vec::new();
+            while let Some(row) = rows.next()? {
+                numbers.push(row.get(0)?);
+            }
+            if *is_guard && numbers.is_empty() {
+                return Ok(None);
+            }
+            given.push(numbers);
+        }
+        transaction.commit()?;
+        Ok(Some(given))
     }
 
     /// Runs one statement that writes; its first column of the first row, where there is one.

@@ -290,6 +290,8 @@ mod tests {
             time: TimeBasis::Received,
         };
         let address = Address::new("/triage").view(&view).finish();
+        let told = crate::export::links::triage("https://lens.example.com", &view);
+        assert_eq!(told, format!("https://lens.example.com{address}"), "elsewhere it is the same");
         let (_, query) = address.split_once('?').unwrap();
         let read: ViewParams =
             axum::extract::Query::try_from_uri(&format!("/x?{query}").parse().unwrap()).unwrap().0;

@@ -10,6 +10,7 @@ use super::model::{
 use super::overview::{Range, ranges};
 use super::{kept, public_origin, render, words};
 use crate::config::Config;
+use crate::domain::alerts::{self, Rule};
 use crate::domain::checklist::{
     Answer, AnswerState, Finding, NextAction, PlannerInput, Step, Table, answers, plan,
 };
@@ -612,6 +613,33 @@ impl PlanForm {
     }
 }
 
+/// The view of an address. Where it names a pair and no times, that is the pair's alert: the one
+/// that fires, else the one that is pending, else the last one (DESIGN 14), by time of receipt.
+async fn asked_view(state: &AppState, params: &ViewParams) -> Result<View, Failure> {
+    if let Some(view) = alert_view(state, params).await? {
+        return Ok(view);
+    }
+    Ok(params.view(default_window(state, params).await?)?)
+}
+
+async fn alert_view(state: &AppState, params: &ViewParams) -> Result<Option<View>, Failure> {
+    let scope = params.scope();
+    if params.has_times() || scope.service.is_none() || scope.upstream.is_none() {
+        return Ok(None);
+    }
+    let now = state.clock.now();
+    let Some(alert) = state.store.alert_about(&scope, now).await? else { return Ok(None) };
+    let window = Rule::named(&alert.known.rule)
+        .and_then(|rule| alerts::looked_at(rule, &alert.known.state, now));
+    let oldest = now.plus(Millis(-address::MAX_WINDOW_MS));
+    // An alert of long ago is no reason to look back that far.
+    let Some(window) = window.filter(|window| window.to > oldest) else { return Ok(None) };
+    let window = Window { from: window.from.max(oldest), to: window.to };
+    let received = || TimeBasis::Received.as_str().to_owned();
+    let time = params.time.clone().filter(|time| !time.is_empty()).unwrap_or_else(received);
+    Ok(Some(ViewParams { time: Some(time), ..params.clone() }.view(window)?))
+}
+
 /// The window of a scope whose address names none: the hour that ends with its newest limited
 /// attempt, else the last hour.
 async fn default_window(state: &AppState, params: &ViewParams) -> Result<Window, Failure> {
@@ -653,7 +681,7 @@ impl Input {
         params: &ViewParams,
         plan: &PlanParams,
     ) -> Result<Self, Failure> {
-        let view = params.view(default_window(state, params).await?)?;
+        let view = asked_view(state, params).await?;
         let (view, kept_note) = kept::counted(state, &view).await?;
         let facts = state.store.facts(&view, state.clock.now()).await?;
         let asked = plan.input()?;
@@ -696,7 +724,7 @@ pub(crate) async fn show(
     Query(plan): Query<PlanParams>,
 ) -> Result<Response, Failure> {
     if !params.has_times() {
-        let view = params.view(default_window(&state, &params).await?)?;
+        let view = asked_view(&state, &params).await?;
         let address = plan.add_to(Address::new("/triage").view(&view)).finish();
         return Ok(Redirect::to(&address).into_response());
     }

@@ -1,0 +1,739 @@
+//! How alerts stand and stood, silences and acknowledgements, and what is to be told to whom.
+//!
+//! A change of an alert, its place in the history and what is to be told of it are one transaction,
+//! which begins by moving the clock of the evaluations on. So a minute is evaluated once, whoever
+//! tries, and nothing is told of what didn't happen or is forgotten by a crash in between.
+
+use super::alert_sums::{self, subject};
+use super::reader::{Arg, Reader, Row, marks};
+use super::transact::Statement;
+use super::{Pool, Store, StoreError};
+use crate::domain::alerts::notice::Subject;
+use crate::domain::alerts::{AlertState, Finding, Notice, Rule, Transition};
+use crate::domain::stored::Scope;
+use crate::domain::time::{DAY_MS, MINUTE_MS, Millis, UnixMillis};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// How long the history of alerts and alerts that are over are kept.
+pub const HISTORY_KEPT: Millis = Millis(90 * DAY_MS);
+/// How long it is kept what was told.
+pub const TOLD_KEPT: Millis = Millis(30 * DAY_MS);
+
+/// An alert as an evaluation finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownAlert {
+    /// Its number, which is part of its address.
+    pub id: i64,
+    /// The rule's name.
+    pub rule: String,
+    /// What it is about.
+    pub subject: Subject,
+    /// Where it stands.
+    pub state: AlertState,
+    /// How often its state changed.
+    pub changes: i64,
+}
+
+/// A change of an alert's state.
+#[derive(Debug, Clone)]
+pub struct Changed {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// What it is about.
+    pub subject: Subject,
+    /// What happened.
+    pub change: Transition,
+    /// The state from now on.
+    pub state: AlertState,
+    /// How often its state has changed, this time included.
+    pub changes: i64,
+    /// The values of this evaluation.
+    pub finding: Finding,
+    /// What is told of it, where anybody is.
+    pub notice: Option<Notice>,
+}
+
+/// All that the evaluation of a minute changes.
+#[derive(Debug, Clone)]
+pub struct Evaluation {
+    /// The last evaluated minute (since 1970), as it was read before.
+    pub before: Option<i64>,
+    /// The evaluated minute.
+    pub minute: i64,
+    /// Changes of state.
+    pub changed: Vec<Changed>,
+    /// Alerts that go on as they are, with their present values.
+    pub going_on: Vec<(i64, AlertState, Finding)>,
+    /// Who is told, by name.
+    pub receivers: Vec<String>,
+}
+
+/// An alert with its numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alert {
+    /// Which, where it stands and how often that changed.
+    pub known: KnownAlert,
+    /// When its present state began.
+    pub since: UnixMillis,
+    /// The evaluation that last looked at it.
+    pub evaluated_at: UnixMillis,
+    /// The values that made it pending or firing.
+    pub made: Finding,
+    /// The values of the last evaluation.
+    pub latest: Finding,
+    /// Somebody looks after this firing.
+    pub acknowledged: Option<Acknowledgement>,
+    /// Nobody is told of it for now.
+    pub silence: Option<Silence>,
+}
+
+/// Who looks after a firing alert.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acknowledgement {
+    /// Who.
+    pub who: String,
+    /// Why, or what is being done.
+    pub why: String,
+    /// Since when.
+    pub at: UnixMillis,
+    /// Until when it counts.
+    pub until: UnixMillis,
+}
+
+/// A change of an alert, as its history tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HistoryItem {
+    /// The how manieth change it was.
+    pub number: i64,
+    /// The evaluation that changed it.
+    pub at: UnixMillis,
+    /// What happened.
+    pub change: Transition,
+    /// The state from then on.
+    pub state: AlertState,
+    /// The values of that evaluation.
+    pub finding: Finding,
+}
+
+/// Alerts of which nobody is to be told. An empty name stands for any.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NewSilence {
+    /// The rule's name.
+    pub rule: String,
+    /// What they are about.
+    pub subject: Subject,
+    /// From when on.
+    pub from: UnixMillis,
+    /// Until when.
+    pub until: UnixMillis,
+    /// Who wants it.
+    pub who: String,
+    /// Why.
+    pub why: String,
+}
+
+/// A silence that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Silence {
+    /// Its number.
+    pub id: i64,
+    /// Of what, how long, who and why.
+    pub of: NewSilence,
+    /// When it was made.
+    pub made_at: UnixMillis,
+}
+
+impl Silence {
+    /// Whether it covers an alert at a moment.
+    pub fn covers(&self, rule: &str, subject: &Subject, at: UnixMillis) -> bool {
+        let fits = |own: &str, name: &str| own.is_empty() || own == name;
+        let NewSilence { rule: own_rule, subject: own, from, until, .. } = &self.of;
+        (*from..*until).contains(&at)
+            && fits(own_rule, rule)
+            && fits(&own.service, &subject.service)
+            && fits(&own.upstream, &subject.upstream)
+            && fits(&own.environment, &subject.environment)
+    }
+}
+
+/// Something to be sent now, by whoever took it and nobody else until the lease ends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Due {
+    /// Its number.
+    pub id: i64,
+    /// The alert's number.
+    pub alert_id: i64,
+    /// To whom, by name.
+    pub receiver: String,
+    /// What.
+    pub notice: Notice,
+    /// When it was first to be sent.
+    pub made_at: UnixMillis,
+    /// The how manieth attempt this is; 1 is the first.
+    pub attempt: i64,
+}
+
+/// How an attempt went.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Sent {
+    /// The receiver took it.
+    Delivered,
+    /// It did not; to be tried again.
+    Failed {
+        /// Why.
+        error: String,
+        /// When to try again at the earliest.
+        next_at: UnixMillis,
+    },
+    /// It did not and is not to be tried again.
+    Dropped {
+        /// Why.
+        error: String,
+    },
+}
+
+/// How it ended with something to be told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// The receiver took it.
+    Delivered,
+    /// It was given up.
+    Dropped,
+    /// The alert changed before it could be delivered.
+    Superseded,
+}
+
+/// Something that was told or waits for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delivery {
+    /// What, to whom, since when and how many attempts.
+    pub of: Due,
+    /// When it is tried next, while it waits.
+    pub next_at: UnixMillis,
+    /// What went wrong the last time; empty where nothing did.
+    pub last_error: String,
+    /// How it ended and when; `None` while it waits.
+    pub ended: Option<(Ended, UnixMillis)>,
+}
+
+/// Which deliveries are listed first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    /// What waits, the one that is tried next first.
+    Waiting,
+    /// What has ended, newest first.
+    Ended,
+}
+
+impl Store {
+    /// The last evaluated minute (since 1970), and all alerts that are known.
+    #[tracing::instrument(name = "db.alerts.known", level = "debug", skip_all)]
+    pub async fn known_alerts(&self) -> Result<(Option<i64>, Vec<KnownAlert>), StoreError> {
+        let mut reader = self.reader().await?;
+        let clock = reader.first("SELECT minute FROM alert_clock WHERE id = 1", &[]).await?;
+        let minute = clock.map(|row| row.int(0)).transpose()?.filter(|minute| *minute > i64::MIN);
+        let rows = reader
+            .all("SELECT id, rule, service, upstream, environment, state, changes FROM alerts", &[])
+            .await?;
+        Ok((minute, rows.iter().map(known).collect::<Result<_, _>>()?))
+    }
+
+    /// Keeps what the evaluation of a minute changed, with what is to be told of it, in one
+    /// transaction. `false`, with nothing done, where that minute or a later one was evaluated in
+    /// the meantime.
+    #[tracing::instrument(name = "db.alerts.evaluated", level = "debug", skip_all)]
+    pub async fn add_evaluation(&self, evaluation: &Evaluation) -> Result<bool, StoreError> {
+        let Evaluation { before, minute, changed, going_on, receivers } = evaluation;
+        let at = UnixMillis(minute.saturating_mul(MINUTE_MS));
+        let mut statements = vec![Statement::guard(
+            MOVE_CLOCK,
+            vec![Arg::Int(*minute), Arg::Int(before.unwrap_or(i64::MIN))],
+        )];
+        for (id, state, finding) in going_on {
+            statements.push(Statement::new(
+                GO_ON,
+                vec![json(state)?.into(), at.0.into(), json(finding)?.into(), (*id).into()],
+            ));
+        }
+        for changed in changed {
+            change(changed, at, receivers, &mut statements)?;
+        }
+        Ok(self.transact(statements).await?.is_some())
+    }
+
+    /// Removes what is older than is kept: [`HISTORY_KEPT`], [`TOLD_KEPT`], and sums that no
+    /// evaluation reads any more.
+    pub async fn tidy_alerts(&self, now: UnixMillis) -> Result<(), StoreError> {
+        let before = |kept: Millis| Arg::Int(now.plus(Millis(-kept.0)).0);
+        let [noted, pairs] = alert_sums::forget(now.0.div_euclid(MINUTE_MS));
+        let mut statements = vec![noted, pairs];
+        statements.push(Statement::new(FORGET_TOLD, vec![before(TOLD_KEPT)]));
+        for text in [FORGET_ALERTS, FORGET_HISTORY, FORGET_SILENCES] {
+            statements.push(Statement::new(text, vec![before(HISTORY_KEPT)]));
+        }
+        statements.push(Statement::new(FORGET_ACKNOWLEDGEMENTS, Vec::new()));
+        self.transact(statements).await.map(drop)
+    }
+
+    /// Alerts, firing ones first, then pending ones, then those that ended since `recent`; the
+    /// newest first of each, at most `limit`.
+    pub async fn alerts(
+        &self,
+        now: UnixMillis,
+        recent: UnixMillis,
+        limit: i64,
+    ) -> Result<Vec<Alert>, StoreError> {
+        let text = format!(
+            "{ALERTS} WHERE a.status IN ('firing', 'pending') \
+             OR (a.status = 'resolved' AND a.since >= $1) \
+             ORDER BY CASE a.status WHEN 'firing' THEN 0 WHEN 'pending' THEN 1 ELSE 2 END, \
+             a.since DESC, a.id LIMIT $2"
+        );
+        self.alerts_by(text, &[recent.0.into(), limit.into()], now).await
+    }
+
+    /// One alert; `None` where there is none with this number.
+    pub async fn alert(&self, id: i64, now: UnixMillis) -> Result<Option<Alert>, StoreError> {
+        let text = format!("{ALERTS} WHERE a.id = $1");
+        Ok(self.alerts_by(text, &[id.into()], now).await?.pop())
+    }
+
+    /// The alert of a service, an upstream or a pair that fires, else the one that is pending, else
+    /// the one that ended last.
+    pub async fn alert_about(
+        &self,
+        scope: &Scope,
+        now: UnixMillis,
+    ) -> Result<Option<Alert>, StoreError> {
+        let mut args = Vec::new();
+        let names = [
+            ("service", &scope.service),
+            ("upstream", &scope.upstream),
+            ("environment", &scope.environment),
+        ];
+        let conditions: Vec<String> = names
+            .into_iter()
+            .filter_map(|(column, name)| Some((column, name.as_ref()?)))
+            .map(|(column, name)| {
+                format!(" AND a.{column} = {}", marks(&mut args, [Arg::Text(name.clone())]))
+            })
+            .collect();
+        let conditions = conditions.concat();
+        let text = format!(
+            "{ALERTS} WHERE a.status IN ('firing', 'pending', 'resolved') AND a.service <> ''\
+             {conditions} ORDER BY CASE a.status WHEN 'firing' THEN 0 WHEN 'pending' THEN 1 \
+             ELSE 2 END, a.since DESC, a.id LIMIT 1"
+        );
+        Ok(self.alerts_by(text, &args, now).await?.pop())
+    }
+
+    async fn alerts_by(
+        &self,
+        text: String,
+        args: &[Arg],
+        now: UnixMillis,
+    ) -> Result<Vec<Alert>, StoreError> {
+        let mut reader = self.reader().await?;
+        let rows = reader.all(text, args).await?;
+        let silences = silences(&mut reader, now).await?;
+        rows.iter()
+            .map(|row| {
+                let known = known(row)?;
+                let silence =
+                    silences.iter().find(|one| one.covers(&known.rule, &known.subject, now));
+                let acknowledged = match row.text_or_none(11)? {
+                    Some(who) => Some(Acknowledgement {
+                        who,
+                        why: row.text(12)?.into_owned(),
+                        at: UnixMillis(row.int(13)?),
+                        until: UnixMillis(row.int(14)?),
+                    }),
+                    None => None,
+                };
+                Ok(Alert {
+                    silence: silence.cloned(),
+                    acknowledged: acknowledged
+                        .filter(|one| known.state.is_firing() && one.until > now),
+                    known,
+                    since: UnixMillis(row.int(7)?),
+                    evaluated_at: UnixMillis(row.int(8)?),
+                    made: read("alerts", "made", &row.text(9)?)?,
+                    latest: read("alerts", "latest", &row.text(10)?)?,
+                })
+            })
+            .collect()
+    }
+
+    /// The newest changes of an alert, newest first.
+    pub async fn alert_history(&self, id: i64, limit: i64) -> Result<Vec<HistoryItem>, StoreError> {
+        let mut reader = self.reader().await?;
+        let rows = reader.all(HISTORY, &[id.into(), limit.into()]).await?;
+        rows.iter()
+            .map(|row| {
+                Ok(HistoryItem {
+                    number: row.int(0)?,
+                    at: UnixMillis(row.int(1)?),
+                    change: word("alert_history", "change", &row.text(2)?)?,
+                    state: read("alert_history", "state", &row.text(3)?)?,
+                    finding: read("alert_history", "finding", &row.text(4)?)?,
+                })
+            })
+            .collect()
+    }
+
+    /// Somebody looks after an alert that fires, until that ends or `until` has come. `false` where
+    /// it doesn't fire.
+    pub async fn acknowledge(&self, id: i64, by: &Acknowledgement) -> Result<bool, StoreError> {
+        let args = vec![
+            id.into(),
+            by.who.as_str().into(),
+            by.why.as_str().into(),
+            by.at.0.into(),
+            by.until.0.into(),
+        ];
+        Ok(self.transact(vec![Statement::guard(ACKNOWLEDGE, args)]).await?.is_some())
+    }
+
+    /// Nobody looks after an alert any more. `false` where nobody did.
+    pub async fn withdraw_acknowledgement(&self, id: i64) -> Result<bool, StoreError> {
+        let withdraw = Statement::guard(WITHDRAW, vec![id.into()]);
+        Ok(self.transact(vec![withdraw]).await?.is_some())
+    }
+
+    /// Keeps a silence; its number.
+    pub async fn add_silence(
+        &self,
+        new: &NewSilence,
+        now: UnixMillis,
+    ) -> Result<Silence, StoreError> {
+        let Subject { service, upstream, environment } = &new.subject;
+        let texts = [&new.rule, service, upstream, environment, &new.who, &new.why];
+        let mut args: Vec<Arg> = texts.into_iter().map(|text| text.as_str().into()).collect();
+        args.extend([new.from.0, new.until.0, now.0].map(Arg::Int));
+        let given = self.transact(vec![Statement::guard(ADD_SILENCE, args)]).await?;
+        let id = given.and_then(|given| given.first()?.first().copied()).unwrap_or_default();
+        Ok(Silence { id, of: new.clone(), made_at: now })
+    }
+
+    /// Ends a silence now. `false` where there is none with this number that isn't over.
+    pub async fn end_silence(&self, id: i64, now: UnixMillis) -> Result<bool, StoreError> {
+        let end = Statement::guard(END_SILENCE, vec![now.0.into(), id.into()]);
+        Ok(self.transact(vec![end]).await?.is_some())
+    }
+
+    /// Silences that are not over, the one that ends first first.
+    pub async fn silences(&self, now: UnixMillis) -> Result<Vec<Silence>, StoreError> {
+        silences(&mut self.reader().await?, now).await
+    }
+
+    /// Takes what is to be sent now, at most `limit`, for `lease`: until then nobody else gets it,
+    /// and afterwards it counts as not sent unless [`Self::record_sent`] was called. What is told of
+    /// one alert to one receiver is given out one after the other; what a silence covers waits,
+    /// except that something is over.
+    pub async fn take_due(
+        &self,
+        now: UnixMillis,
+        lease: Millis,
+        limit: i64,
+    ) -> Result<Vec<Due>, StoreError> {
+        let lock = match &*self.pool {
+            Pool::Sqlite(_) => "",
+            Pool::Postgres(_) => "FOR UPDATE OF o SKIP LOCKED",
+        };
+        let take = Statement::new(
+            TAKE.replace("{lock}", lock),
+            vec![now.0.into(), now.plus(lease).0.into(), limit.into()],
+        );
+        let given = self.transact(vec![take]).await?.unwrap_or_default();
+        let ids = given.into_iter().flatten();
+        let mut args = Vec::new();
+        let list = marks(&mut args, ids.map(Arg::Int));
+        if args.is_empty() {
+            return Ok(Vec::new());
+        }
+        let text = format!("{TOLD} WHERE o.id IN ({list}) ORDER BY o.id");
+        let rows = self.reader().await?.all(text, &args).await?;
+        rows.iter().map(|row| Ok(delivery(row)?.of)).collect()
+    }
+
+    /// Keeps how an attempt went.
+    pub async fn record_sent(
+        &self,
+        due: &Due,
+        sent: &Sent,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
+        let statement = match sent {
+            Sent::Delivered => Statement::new(DELIVERED, vec![now.0.into(), due.id.into()]),
+            Sent::Failed { error, next_at } => Statement::new(
+                FAILED,
+                vec![next_at.0.into(), error.as_str().into(), due.id.into(), due.attempt.into()],
+            ),
+            Sent::Dropped { error } => Statement::new(
+                DROPPED,
+                vec![now.0.into(), error.as_str().into(), due.id.into(), due.attempt.into()],
+            ),
+        };
+        self.transact(vec![statement]).await.map(drop)
+    }
+
+    /// What waits or has ended, at most `limit`.
+    pub async fn deliveries(&self, order: Order, limit: i64) -> Result<Vec<Delivery>, StoreError> {
+        let part = match order {
+            Order::Waiting => "WHERE o.outcome = '' ORDER BY o.next_at, o.id",
+            Order::Ended => "WHERE o.outcome <> '' ORDER BY o.ended_at DESC, o.id DESC",
+        };
+        let text = format!("{TOLD} {part} LIMIT $1");
+        let rows = self.reader().await?.all(text, &[limit.into()]).await?;
+        rows.iter().map(delivery).collect()
+    }
+}
+
+/// Moves the clock of the evaluations to `$1` where it stands at `$2`.
+const MOVE_CLOCK: &str =
+    "UPDATE alert_clock SET minute = $1 WHERE id = 1 AND minute = $2 RETURNING minute";
+
+/// The present values of an alert that goes on.
+const GO_ON: &str = "UPDATE alerts SET state = $1, evaluated_at = $2, latest = $3 WHERE id = $4";
+
+/// A change of state. The values that made it stay while it fires and when it is over.
+const CHANGE: &str = "\
+INSERT INTO alerts (rule, service, upstream, environment, state, status, since, changes, fired_at, \
+evaluated_at, made, latest) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $7, $10, $10) \
+ON CONFLICT (rule, service, upstream, environment) DO UPDATE SET state = excluded.state, \
+status = excluded.status, since = excluded.since, changes = excluded.changes, \
+fired_at = excluded.fired_at, evaluated_at = excluded.evaluated_at, latest = excluded.latest, \
+made = CASE WHEN excluded.status IN ('pending', 'firing') THEN excluded.made ELSE alerts.made END";
+
+/// The condition on an alert by what identifies it.
+const IDENTITY: &str = "a.rule = $1 AND a.service = $2 AND a.upstream = $3 AND a.environment = $4";
+
+const ADD_HISTORY: &str = "\
+INSERT INTO alert_history (alert_id, number, at, change, state, finding) \
+SELECT a.id, a.changes, a.since, CAST($5 AS TEXT), a.state, a.latest FROM alerts a WHERE ";
+
+/// What waits to be told of an alert is out of date.
+const SUPERSEDE: &str = "\
+UPDATE alert_outbox SET outcome = 'superseded', ended_at = $5 WHERE outcome = '' AND alert_id = \
+(SELECT a.id FROM alerts a WHERE ";
+
+const ADD_TO_OUTBOX: &str = "\
+INSERT INTO alert_outbox (alert_id, number, receiver, change, key, notice, made_at, attempts, \
+next_at, leased_until, last_error, outcome, ended_at) ";
+
+/// It fires: the receiver `$5` is told.
+const TELL: &str = "\
+SELECT a.id, a.changes, CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS TEXT), CAST($8 AS TEXT), \
+a.since, 0, a.since, 0, '', '', 0 FROM alerts a WHERE ";
+
+/// It is over: those are told who may know that it fires, which was the change before.
+const TELL_OVER: &str = "\
+SELECT a.id, a.changes, o.receiver, CAST($5 AS TEXT), CAST($6 AS TEXT), CAST($7 AS TEXT), \
+a.since, 0, a.since, 0, '', '', 0 FROM alerts a JOIN alert_outbox o ON o.alert_id = a.id \
+AND o.number = a.changes - 1 AND o.change = 'fired' AND o.attempts > 0 WHERE ";
+
+/// Alerts with who looks after their firing.
+const ALERTS: &str = "\
+SELECT a.id, a.rule, a.service, a.upstream, a.environment, a.state, a.changes, a.since, \
+a.evaluated_at, a.made, a.latest, k.who, k.why, COALESCE(k.at, 0), COALESCE(k.until_at, 0) \
+FROM alerts a LEFT JOIN alert_acknowledgements k \
+ON k.alert_id = a.id AND k.fired_at = a.fired_at";
+
+const HISTORY: &str = "\
+SELECT number, at, change, state, finding FROM alert_history WHERE alert_id = $1 \
+ORDER BY number DESC LIMIT $2";
+
+const ACKNOWLEDGE: &str = "\
+INSERT INTO alert_acknowledgements (alert_id, fired_at, who, why, at, until_at) \
+SELECT a.id, a.fired_at, CAST($2 AS TEXT), CAST($3 AS TEXT), CAST($4 AS BIGINT), \
+CAST($5 AS BIGINT) FROM alerts a WHERE a.id = $1 AND a.status = 'firing' \
+ON CONFLICT (alert_id, fired_at) DO UPDATE SET who = excluded.who, why = excluded.why, \
+at = excluded.at, until_at = excluded.until_at RETURNING alert_id";
+
+const WITHDRAW: &str = "\
+DELETE FROM alert_acknowledgements WHERE alert_id = $1 \
+AND fired_at = (SELECT fired_at FROM alerts WHERE id = $1) RETURNING alert_id";
+
+const ADD_SILENCE: &str = "\
+INSERT INTO alert_silences (rule, service, upstream, environment, who, why, from_at, until_at, \
+made_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING id";
+
+const END_SILENCE: &str =
+    "UPDATE alert_silences SET until_at = $1 WHERE id = $2 AND until_at > $1 RETURNING id";
+
+const SILENCES: &str = "\
+SELECT id, rule, service, upstream, environment, from_at, until_at, who, why, made_at \
+FROM alert_silences WHERE until_at > $1 ORDER BY until_at, id";
+
+/// Takes what is due at `$1` until `$2`.
+const TAKE: &str = "\
+UPDATE alert_outbox SET attempts = attempts + 1, leased_until = $2 WHERE id IN (\
+SELECT o.id FROM alert_outbox o JOIN alerts a ON a.id = o.alert_id \
+WHERE o.outcome = '' AND o.next_at <= $1 AND o.leased_until <= $1 \
+AND NOT EXISTS (SELECT 1 FROM alert_outbox b WHERE b.alert_id = o.alert_id \
+AND b.receiver = o.receiver AND b.number < o.number AND b.leased_until > $1) \
+AND (o.change = 'resolved' OR NOT EXISTS (SELECT 1 FROM alert_silences s \
+WHERE s.from_at <= $1 AND s.until_at > $1 AND s.rule IN ('', a.rule) \
+AND s.service IN ('', a.service) AND s.upstream IN ('', a.upstream) \
+AND s.environment IN ('', a.environment))) \
+ORDER BY o.next_at, o.id LIMIT $3 {lock}) RETURNING id";
+
+/// What is told: the columns that [`delivery`] reads.
+const TOLD: &str = "\
+SELECT o.id, o.alert_id, o.receiver, o.notice, o.made_at, o.attempts, o.next_at, o.last_error, \
+o.outcome, o.ended_at FROM alert_outbox o";
+
+/// Whatever was thought of it since: the receiver has it.
+const DELIVERED: &str = "\
+UPDATE alert_outbox SET outcome = 'delivered', ended_at = $1, leased_until = 0, last_error = '' \
+WHERE id = $2 AND outcome <> 'delivered'";
+/// Only of the newest attempt, since an older one says nothing about it.
+const FAILED: &str = "\
+UPDATE alert_outbox SET next_at = $1, last_error = $2, leased_until = 0 \
+WHERE id = $3 AND attempts = $4 AND outcome IN ('', 'superseded')";
+const DROPPED: &str = "\
+UPDATE alert_outbox SET outcome = 'dropped', ended_at = $1, last_error = $2, leased_until = 0 \
+WHERE id = $3 AND attempts = $4 AND outcome IN ('', 'superseded')";
+
+const FORGET_TOLD: &str = "DELETE FROM alert_outbox WHERE outcome <> '' AND ended_at < $1";
+const FORGET_ALERTS: &str = "\
+DELETE FROM alerts WHERE status IN ('inactive', 'resolved') AND since < $1 \
+AND NOT EXISTS (SELECT 1 FROM alert_outbox o WHERE o.alert_id = alerts.id AND o.outcome = '')";
+const FORGET_HISTORY: &str = "DELETE FROM alert_history WHERE at < $1";
+const FORGET_SILENCES: &str = "DELETE FROM alert_silences WHERE until_at < $1";
+const FORGET_ACKNOWLEDGEMENTS: &str =
+    "DELETE FROM alert_acknowledgements WHERE alert_id NOT IN (SELECT id FROM alerts)";
+
+/// The statements of one change.
+fn change(
+    changed: &Changed,
+    at: UnixMillis,
+    receivers: &[String],
+    statements: &mut Vec<Statement>,
+) -> Result<(), StoreError> {
+    let Changed { rule, subject, change, state, changes, finding, notice } = changed;
+    let Subject { service, upstream, environment } = subject;
+    let identity = || -> Vec<Arg> {
+        [rule.name, service, upstream, environment].into_iter().map(Arg::from).collect()
+    };
+    let with = |more: Vec<Arg>| identity().into_iter().chain(more).collect::<Vec<_>>();
+    statements.push(Statement::new(
+        CHANGE,
+        with(vec![
+            json(state)?.into(),
+            state.as_str().into(),
+            at.0.into(),
+            (*changes).into(),
+            state.fired_at().unwrap_or_default().0.into(),
+            json(finding)?.into(),
+        ]),
+    ));
+    let of_alert = |text: &str| format!("{text}{IDENTITY}");
+    statements.push(Statement::new(of_alert(ADD_HISTORY), with(vec![change.as_str().into()])));
+    let Some(notice) = notice else { return Ok(()) };
+    let supersede = format!("{SUPERSEDE}{IDENTITY} AND alert_outbox.number < a.changes)");
+    statements.push(Statement::new(supersede, with(vec![at.0.into()])));
+    let told = || -> Result<[Arg; 3], StoreError> {
+        Ok([change.as_str().into(), notice.key.as_str().into(), json(notice)?.into()])
+    };
+    let nothing_new = " ON CONFLICT DO NOTHING";
+    if *change == Transition::Resolved {
+        let text = format!("{ADD_TO_OUTBOX}{TELL_OVER}{IDENTITY}{nothing_new}");
+        statements.push(Statement::new(text, with(told()?.to_vec())));
+        return Ok(());
+    }
+    for receiver in receivers {
+        let text = format!("{ADD_TO_OUTBOX}{TELL}{IDENTITY}{nothing_new}");
+        let more = std::iter::once(Arg::from(receiver.as_str())).chain(told()?).collect();
+        statements.push(Statement::new(text, with(more)));
+    }
+    Ok(())
+}
+
+async fn silences(reader: &mut Reader, now: UnixMillis) -> Result<Vec<Silence>, StoreError> {
+    let rows = reader.all(SILENCES, &[now.0.into()]).await?;
+    rows.iter()
+        .map(|row| {
+            Ok(Silence {
+                id: row.int(0)?,
+                of: NewSilence {
+                    rule: row.text(1)?.into_owned(),
+                    subject: subject(row, 2)?,
+                    from: UnixMillis(row.int(5)?),
+                    until: UnixMillis(row.int(6)?),
+                    who: row.text(7)?.into_owned(),
+                    why: row.text(8)?.into_owned(),
+                },
+                made_at: UnixMillis(row.int(9)?),
+            })
+        })
+        .collect()
+}
+
+/// The first seven columns of [`ALERTS`].
+fn known(row: &Row) -> Result<KnownAlert, StoreError> {
+    Ok(KnownAlert {
+        id: row.int(0)?,
+        rule: row.text(1)?.into_owned(),
+        subject: subject(row, 2)?,
+        state: read("alerts", "state", &row.text(5)?)?,
+        changes: row.int(6)?,
+    })
+}
+
+/// A row of [`TOLD`].
+fn delivery(row: &Row) -> Result<Delivery, StoreError> {
+    let ended_at = UnixMillis(row.int(9)?);
+    let ended = match &*row.text(8)? {
+        "" => None,
+        "delivered" => Some((Ended::Delivered, ended_at)),
+        "dropped" => Some((Ended::Dropped, ended_at)),
+        _ => Some((Ended::Superseded, ended_at)),
+    };
+    Ok(Delivery {
+        of: Due {
+            id: row.int(0)?,
+            alert_id: row.int(1)?,
+            receiver: row.text(2)?.into_owned(),
+            notice: read("alert_outbox", "notice", &row.text(3)?)?,
+            made_at: UnixMillis(row.int(4)?),
+            attempt: row.int(5)?,
+        },
+        next_at: UnixMillis(row.int(6)?),
+        last_error: row.text(7)?.into_owned(),
+        ended,
+    })
+}
+
+fn json(value: &impl Serialize) -> Result<String, StoreError> {
+    serde_json::to_string(value).map_err(|error| StoreError::Corrupt {
+        table: "alerts",
+        column: "state",
+        reason: error.to_string(),
+    })
+}
+
+fn read<T: DeserializeOwned>(
+    table: &'static str,
+    column: &'static str,
+    text: &str,
+) -> Result<T, StoreError> {
+    serde_json::from_str(text).map_err(|error| StoreError::Corrupt {
+        table,
+        column,
+        reason: error.to_string(),
+    })
+}
+
+fn word<T: std::str::FromStr<Err: std::fmt::Display>>(
+    table: &'static str,
+    column: &'static str,
+    text: &str,
+) -> Result<T, StoreError> {
+    text.parse().map_err(|error: T::Err| StoreError::Corrupt {
+        table,
+        column,
+        reason: error.to_string(),
+    })
+}

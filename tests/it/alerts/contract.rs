@@ -1,0 +1,544 @@
+//! What the evaluator and the store promise together, on both databases by the same cases.
+
+use super::fleet::{BASE, Fleet, MIDNIGHT, at, evaluator, event, refused, served, storm};
+use retrylens::clock::Clock;
+use retrylens::domain::alerts::notice::Subject;
+use retrylens::domain::alerts::{AlertState, Severity, Transition};
+use retrylens::domain::stored::Scope;
+use retrylens::domain::time::{DAY_MS, MINUTE_MS, Millis, UnixMillis};
+use retrylens::metrics::{Caps, Metrics};
+use retrylens::store::{Acknowledgement, Ended, NewSilence, Order, Sent, Store};
+use serde_json::{Value, json};
+
+macro_rules! on_both {
+    ($($case:ident),+ $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let folder = tempfile::tempdir().unwrap();
+                let url = format!("sqlite://{}", folder.path().join("alerts.db").display());
+                let store = super::Store::open(&url).await.unwrap();
+                super::$case(store.clone()).await;
+                store.close().await.unwrap();
+            })+
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                let Some(schema) = crate::support::postgres::Schema::create().await else { return };
+                let store = super::Store::open(&schema.url()).await.unwrap();
+                super::$case(store.clone()).await;
+                store.close().await.unwrap();
+                schema.drop().await;
+            })+
+        }
+    };
+}
+
+on_both!(
+    a_storm_pends_fires_and_resolves_and_each_change_is_told_once,
+    a_restart_neither_fires_nor_forgets,
+    missed_minutes_are_evaluated_as_if_in_time,
+    after_a_long_gap_what_was_pending_starts_anew,
+    a_clock_that_was_put_back_stops_nothing,
+    two_evaluators_evaluate_each_minute_once,
+    a_pair_that_only_failed_is_silent_until_it_was_served,
+    a_pair_is_counted_from_its_outermost_source,
+    environments_are_alerts_of_their_own,
+    no_event_from_anybody_is_an_alert,
+    what_is_due_is_given_to_one_at_a_time,
+    what_failed_comes_again_with_the_same_key_and_what_is_out_of_date_does_not,
+    a_silence_holds_back_what_fires_and_lets_pass_what_is_over,
+    an_acknowledgement_lasts_as_long_as_the_firing,
+    what_is_old_is_removed,
+);
+
+const SPIKE: &str = "Retrylens429Spike";
+const LEASE: Millis = Millis(30_000);
+
+fn subject(service: &str) -> Subject {
+    Subject {
+        service: service.to_owned(),
+        upstream: "api.example.com".to_owned(),
+        environment: String::new(),
+    }
+}
+
+/// Calm minutes of `checkout`, then stormy ones.
+async fn weather(fleet: &mut Fleet, calm: usize, stormy: usize) {
+    for _ in 0..calm {
+        fleet.live(vec![served("checkout", 60)]).await;
+    }
+    for _ in 0..stormy {
+        fleet.live(storm("checkout")).await;
+    }
+}
+
+/// Stormy minutes until the spike fires: two, and two in which it is pending.
+async fn until_it_fires(fleet: &mut Fleet) {
+    for _ in 0..10 {
+        fleet.live(storm("checkout")).await;
+        if fleet.status(SPIKE, "checkout").await == "firing" {
+            return;
+        }
+    }
+    panic!("it doesn't fire");
+}
+
+async fn a_storm_pends_fires_and_resolves_and_each_change_is_told_once(store: Store) {
+    let mut fleet = Fleet::new(store.clone(), 0);
+    weather(&mut fleet, 10, 0).await;
+    assert!(fleet.standing().await.is_empty(), "calm");
+    until_it_fires(&mut fleet).await;
+    let firing = fleet.standing().await.remove(&(SPIKE.to_owned(), "checkout".to_owned())).unwrap();
+    let AlertState::Firing { active_since, fired_at, false_since: None } = firing.known.state
+    else {
+        panic!("{firing:?}");
+    };
+    assert_eq!(fired_at.since(active_since), Millis(2 * MINUTE_MS), "for two minutes");
+    assert_eq!((firing.since, firing.known.changes), (fired_at, 2));
+    assert!(
+        firing.made.readings.iter().any(|r| r.minutes == 30 && r.limit == "> 5%"),
+        "{firing:?}"
+    );
+    let made = firing.made.value.unwrap();
+    assert!(made.part * 5 > made.whole, "{made:?}");
+
+    // Two minutes calm, then stormy again: it fires on all the while.
+    weather(&mut fleet, 6, 3).await;
+    let on = fleet.standing().await.remove(&(SPIKE.to_owned(), "checkout".to_owned())).unwrap();
+    assert_eq!((on.known.state, on.known.changes), (firing.known.state, 2));
+    assert_eq!(on.made, firing.made, "the values that made it fire stay");
+    assert_ne!(on.latest, firing.latest);
+    assert_eq!(on.evaluated_at, at(fleet.minute));
+
+    let due = store.take_due(fleet.clock.now(), LEASE, 100).await.unwrap();
+    let told = due.iter().find(|due| due.notice.alert == SPIKE).unwrap().clone();
+    for one in &due {
+        store.record_sent(one, &Sent::Delivered, fleet.clock.now()).await.unwrap();
+    }
+    weather(&mut fleet, 20, 0).await;
+    assert_eq!(fleet.status(SPIKE, "checkout").await, "resolved");
+    let history = store.alert_history(firing.known.id, 10).await.unwrap();
+    let changes: Vec<Transition> = history.iter().rev().map(|item| item.change).collect();
+    assert_eq!(changes, [Transition::Pended, Transition::Fired, Transition::Resolved]);
+    assert_eq!(history.iter().map(|item| item.number).collect::<Vec<_>>(), [3, 2, 1]);
+    assert_eq!(history[1].finding, firing.made);
+    assert_eq!(history[1].at, fired_at);
+
+    let notice = &told.notice;
+    assert_eq!(
+        (notice.change, notice.at, notice.severity),
+        (Transition::Fired, fired_at, Severity::Critical)
+    );
+    assert_eq!(notice.subject, subject("checkout"));
+    assert_eq!(notice.summary, "api.example.com answers checkout with 429");
+    assert!(notice.description.ends_with("% of the attempts of the last 5 minutes got 429."));
+    assert_eq!(notice.runbook_url, format!("{BASE}/docs/alerts#429-spike"));
+    let from = active_since.plus(Millis(-30 * MINUTE_MS)).to_rfc3339();
+    let to = fired_at.to_rfc3339();
+    assert_eq!(
+        notice.dashboard_url.as_deref(),
+        Some(&*format!(
+            "{BASE}/triage?service=checkout&upstream=api.example.com&from={from}&to={to}&time=received"
+        ))
+    );
+    let over = store.take_due(fleet.clock.now(), LEASE, 100).await.unwrap();
+    let over: Vec<_> = over.iter().filter(|due| due.notice.alert == SPIKE).collect();
+    assert_eq!(over.len(), 1, "{over:?}");
+    assert_eq!((over[0].notice.change, over[0].alert_id), (Transition::Resolved, told.alert_id));
+    assert_ne!(over[0].notice.key, notice.key);
+}
+
+async fn a_restart_neither_fires_nor_forgets(store: Store) {
+    let mut fleet = Fleet::new(store.clone(), 0);
+    weather(&mut fleet, 5, 4).await;
+    let before = fleet.standing().await;
+    assert!(before.len() > 1, "{before:?}");
+    // A new process that knows nothing, in the same minute and in the next.
+    fleet.evaluator = evaluator(&store, &Metrics::new(Caps::default()));
+    assert_eq!(fleet.evaluator.catch_up(fleet.clock.now()).await.unwrap(), 0);
+    assert_eq!(fleet.standing().await, before);
+    let (mut stayed, mut twin) = (Vec::new(), Vec::new());
+    for minute in 0..12 {
+        fleet.evaluator = evaluator(&store, fleet.intake.metrics());
+        fleet.live(if minute < 6 { storm("checkout") } else { Vec::new() }).await;
+        stayed.push(fleet.status(SPIKE, "checkout").await);
+        twin.push("firing");
+    }
+    assert_eq!(stayed, twin);
+}
+
+async fn missed_minutes_are_evaluated_as_if_in_time(store: Store) {
+    let mut fleet = Fleet::new(store.clone(), 0);
+    weather(&mut fleet, 5, 0).await;
+    // The storm comes and goes while nobody evaluates.
+    for minute in 0..40 {
+        let events = if minute < 8 { storm("checkout") } else { vec![served("checkout", 60)] };
+        fleet.send(events).await;
+        fleet.pass();
+    }
+    assert_eq!(fleet.evaluator.catch_up(fleet.clock.now()).await.unwrap(), 40);
+    let spike = fleet.standing().await.remove(&(SPIKE.to_owned(), "checkout".to_owned())).unwrap();
+    let AlertState::Resolved { active_since, fired_at, resolved_at } = spike.known.state else {
+        panic!("{spike:?}");
+    };
+    assert_eq!(fired_at.since(active_since), Millis(2 * MINUTE_MS));
+    let began = active_since.0 / MINUTE_MS - MIDNIGHT;
+    assert!((7..9).contains(&began), "{began}");
+    assert!(resolved_at < at(fleet.minute - 10), "{spike:?}");
+    // Nobody is told of something that was over before anybody could be told.
+    let due = store.take_due(fleet.clock.now(), LEASE, 100).await.unwrap();
+    assert!(due.iter().all(|due| due.notice.alert != SPIKE), "{due:?}");
+}
+
+async fn after_a_long_gap_what_was_pending_starts_anew(store: Store) {
+    let mut fleet = Fleet::new(store.clone(), 0);
+    weather(&mut fleet, 5, 0).await;
+    while fleet.status(SPIKE, "checkout").await != "pending" {
+        fleet.live(storm("checkout")).await;
+    }
+    // Two days; the last hour, which is looked at, begins in the middle of a storm.
+    fleet.minute += 2_880 - 70;
+    for _ in 0..70 {
+        fleet.send(storm("checkout")).await;
+        fleet.pass();
+    }
+    assert_eq!(fleet.evaluator.catch_up(fleet.clock.now()).await.unwrap(), 60);
+    let spike = fleet.standing().await.remove(&(SPIKE.to_owned(), "checkout".to_owned())).unwrap();
+    let AlertState::Firing { active_since, fired_at, .. } = spike.known.state else {
+        panic!("{spike:?}");
+    };
+    assert_eq!(active_since, at(fleet.minute - 59), "the first minute that was looked at");
+    assert_eq!(fired_at.since(active_since), Millis(2 * MINUTE_MS));
+}
+
+async fn a_clock_that_was_put_back_stops_nothing(store: Store) {
+    let mut fleet = Fleet::new(store.clone(), 0);
+    weather(&mut fleet, 3, 0).await;
+    let now = fleet.clock.now();
+    // A minute back: nothing is evaluated twice.
+    fleet.evaluator = evaluator(&store, fleet.intake.metrics());
+    let back = now.plus(Millis(-MINUTE_MS));
+    assert_eq!(fleet.evaluator.catch_up(back).await.unwrap(), 0);
+    // A year ahead by mistake, then right again.
+    assert!(fleet.evaluator.catch_up(now.plus(Millis(365 * DAY_MS))).await.unwrap() > 0);
+    fleet.evaluator = evaluator(&store, fleet.intake.metrics());
+    fleet.live(storm("checkout")).await;
+    weather(&mut fleet, 0, 5).await;
+    assert_eq!(fleet.status(SPIKE, "checkout").await, "firing");
+}
+
+async fn two_evaluators_evaluate_each_minute_once(store: Store) {
+    let mut fleet = Fleet::new(store.clone(), 0);
+    weather(&mut fleet, 5, 0).await;
+    let mut other = evaluator(&store, fleet.intake.metrics());
+    let mut evaluated = 0;
+    for _ in 0..6 {
+        fleet.send(storm("checkout")).await;
+        fleet.pass();
+        let now = fleet.clock.now();
+        let (a, b) = tokio::join!(fleet.evaluator.catch_up(now), other.catch_up(now));
+        evaluated += a.unwrap() + b.unwrap();
+    }
+    assert_eq!(evaluated, 6);
+    let spike = fleet.standing().await.remove(&(SPIKE.to_owned(), "checkout".to_owned())).unwrap();
+    assert_eq!(spike.known.changes, 2, "{spike:?}");
+    let due = store.take_due(fleet.clock.now(), LEASE, 100).await.unwrap();
+    assert_eq!(due.iter().filter(|due| due.notice.alert == SPIKE).count(), 1);
+}
+
+async fn a_pair_that_only_failed_is_silent_until_it_was_served(store: Store) {
+    let mut fleet = Fleet::new(store.clone(), 0);
+    let failing = || vec![event("broken", json!({"status": 429, "count": 60}))];
+    for _ in 0..10 {
+        fleet.live(failing()).await;
+    }
+    assert_eq!(fleet.status(SPIKE, "broken").await, "inactive");
+    let mut mixed = failing();
+    mixed.push(served("broken", 1));
+    fleet.live(mixed).await;
+    // Served once, long ago; a restart doesn't forget that.
+    fleet.evaluator = evaluator(&store, fleet.intake.metrics());
+    for _ in 0..3 {
+        fleet.live(failing()).await;
+    }
+    assert_eq!(fleet.status(SPIKE, "broken").await, "firing");
+    // Four days later nothing in any window says so.
+    fleet.minute += 4 * 1_440;
+    fleet.evaluator = evaluator(&store, fleet.intake.metrics());
+    for _ in 0..60 {
+        fleet.send(failing()).await;
+        fleet.pass();
+    }
+    assert_eq!(fleet.evaluator.catch_up(fleet.clock.now()).await.unwrap(), 60);
+    assert_eq!(fleet.status(SPIKE, "broken").await, "firing");
+}
+
+async fn a_pair_is_counted_from_its_outermost_source(store: Store) {
+    let seen_by = |vantage: &str, events: Vec<Value>| -> Vec<Value> {
+        let with = |mut event: Value| {
+            event["vantage"] = json!(vantage);
+            event
+        };
+        events.into_iter().map(with).collect()
+    };
+    let mut fleet = Fleet::new(store.clone(), 0);
+    for minute in 0..12 {
+        // One pair only its gateway saw; of the other the client says all is well.
+        let mut events = seen_by("gateway", storm("edge"));
+        events.extend(seen_by("gateway", storm("both")));
+        events.push(served("both", if minute == 0 { 1 } else { 60 }));
+        fleet.live(events).await;
+    }
+    assert_eq!(fleet.status(SPIKE, "edge").await, "firing");
+    assert_eq!(fleet.status(SPIKE, "both").await, "inactive");
+}
+
+async fn environments_are_alerts_of_their_own(store: Store) {
+    let mut fleet = Fleet::new(store.clone(), 0);
+    let staging = |mut event: Value| {
+        event["environment"] = json!("staging");
+        event
+    };
+    for _ in 0..8 {
+        let mut events = vec![served("checkout", 60)];
+        events.extend(storm("checkout").into_iter().map(staging));
+        fleet.live(events).await;
+    }
+    let now = fleet.clock.now();
+    let alerts = store.alerts(now, now, 100).await.unwrap();
+    assert!(!alerts.is_empty());
+    assert!(alerts.iter().all(|alert| alert.known.subject.environment == "staging"), "{alerts:?}");
+    let due = store.take_due(now, LEASE, 100).await.unwrap();
+    let link = due[0].notice.dashboard_url.as_deref().unwrap();
+    assert!(link.contains("&environment=staging&"), "{link}");
+    let scope = Scope {
+        service: Some("checkout".to_owned()),
+        upstream: Some("api.example.com".to_owned()),
+        ..Scope::default()
+    };
+    let found = store.alert_about(&scope, now).await.unwrap().unwrap();
+    assert!(found.known.state.is_firing());
+    let other = Scope { environment: Some("prod".to_owned()), ..scope };
+    assert_eq!(store.alert_about(&other, now).await.unwrap(), None);
+}
+
+async fn no_event_from_anybody_is_an_alert(store: Store) {
+    const STALLED: &str = "RetrylensIngestStalled";
+    let mut fleet = Fleet::new(store.clone(), 0);
+    fleet.live(Vec::new()).await;
+    assert_eq!(fleet.status(STALLED, "").await, "inactive", "nothing was ever connected");
+    fleet.live(vec![served("checkout", 1)]).await;
+    let mut words = Vec::new();
+    for _ in 0..17 {
+        fleet.live(Vec::new()).await;
+        words.push(fleet.status(STALLED, "").await);
+    }
+    // The event came half a minute before the first of them ended; over 600 s at the tenth, and
+    // five minutes later it fires.
+    assert_eq!(words.iter().position(|word| *word == "pending"), Some(9), "{words:?}");
+    assert_eq!(words.iter().position(|word| *word == "firing"), Some(14), "{words:?}");
+    let due = store.take_due(fleet.clock.now(), LEASE, 100).await.unwrap();
+    assert_eq!(due.len(), 1);
+    assert_eq!(due[0].notice.dashboard_url, None);
+    assert_eq!(
+        due[0].notice.description,
+        "Last event 15m 30s ago; every other retrylens alert is blind."
+    );
+    fleet.live(vec![served("checkout", 1)]).await;
+    assert_eq!(fleet.status(STALLED, "").await, "resolved");
+}
+
+/// A fleet whose spike fires, and what is to be told of it alone.
+async fn firing(store: &Store) -> Fleet {
+    let mut fleet = Fleet::new(store.clone(), 0);
+    weather(&mut fleet, 5, 0).await;
+    until_it_fires(&mut fleet).await;
+    let now = fleet.clock.now();
+    // What else fires is told and done with.
+    for due in store.take_due(now, LEASE, 100).await.unwrap() {
+        if due.notice.alert == SPIKE {
+            let again = Sent::Failed { error: String::new(), next_at: now };
+            store.record_sent(&due, &again, now).await.unwrap();
+        } else {
+            store.record_sent(&due, &Sent::Delivered, now).await.unwrap();
+        }
+    }
+    fleet
+}
+
+async fn what_is_due_is_given_to_one_at_a_time(store: Store) {
+    let fleet = firing(&store).await;
+    let now = fleet.clock.now();
+    let taking = (0..8).map(|_| {
+        let store = store.clone();
+        tokio::spawn(async move { store.take_due(now, LEASE, 10).await.unwrap() })
+    });
+    let mut taken = Vec::new();
+    for task in taking.collect::<Vec<_>>() {
+        taken.extend(task.await.unwrap());
+    }
+    assert_eq!(taken.len(), 1, "{taken:?}");
+    assert_eq!(taken[0].attempt, 2);
+    // Whoever took it is killed: after the lease it is given out again, with the same key.
+    let almost = now.plus(Millis(LEASE.0 - 1));
+    assert!(store.take_due(almost, LEASE, 10).await.unwrap().is_empty());
+    let again = store.take_due(now.plus(LEASE), LEASE, 10).await.unwrap();
+    assert_eq!(again.len(), 1);
+    assert_eq!((again[0].attempt, &again[0].notice), (3, &taken[0].notice));
+    // The first was not killed after all: late news of a failure changes nothing, of success all.
+    let failed = Sent::Failed { error: "late".to_owned(), next_at: now };
+    store.record_sent(&taken[0], &failed, now).await.unwrap();
+    assert!(store.take_due(now.plus(LEASE), LEASE, 10).await.unwrap().is_empty());
+    store.record_sent(&taken[0], &Sent::Delivered, now).await.unwrap();
+    assert!(store.take_due(now.plus(Millis(DAY_MS)), LEASE, 10).await.unwrap().is_empty());
+}
+
+async fn what_failed_comes_again_with_the_same_key_and_what_is_out_of_date_does_not(store: Store) {
+    let mut fleet = firing(&store).await;
+    let mut now = fleet.clock.now();
+    let first = store.take_due(now, LEASE, 10).await.unwrap().pop().unwrap();
+    let next_at = now.plus(Millis(5_000));
+    let failed = Sent::Failed { error: "503".to_owned(), next_at };
+    store.record_sent(&first, &failed, now).await.unwrap();
+    let waiting = store.deliveries(Order::Waiting, 10).await.unwrap();
+    assert_eq!(waiting.len(), 1);
+    assert_eq!((&*waiting[0].last_error, waiting[0].next_at), ("503", next_at));
+    assert!(store.take_due(now, LEASE, 10).await.unwrap().is_empty());
+    let second = store.take_due(next_at, LEASE, 10).await.unwrap().pop().unwrap();
+    assert_eq!((second.attempt, &second.notice.key), (first.attempt + 1, &first.notice.key));
+
+    // It ends while that attempt is under way: its end is told after it, never before.
+    while fleet.status(SPIKE, "checkout").await == "firing" {
+        fleet.live(vec![served("checkout", 60)]).await;
+    }
+    now = fleet.clock.now();
+    let long = Millis(now.since(next_at).0 + MINUTE_MS);
+    let of_spike = |all: Vec<retrylens::store::Due>| -> Vec<_> {
+        all.into_iter().filter(|due| due.notice.alert == SPIKE).collect()
+    };
+    let in_order = of_spike(store.take_due(now, LEASE, 10).await.unwrap());
+    assert_eq!(in_order.len(), 1, "the lease of the other is over: {long:?}");
+    assert_eq!(in_order[0].notice.change, Transition::Resolved);
+    let dropped = Sent::Dropped { error: "410".to_owned() };
+    store.record_sent(&in_order[0], &dropped, now).await.unwrap();
+    // The failed one is out of date and never comes again.
+    store.record_sent(&second, &failed, now).await.unwrap();
+    let later = now.plus(Millis(DAY_MS));
+    assert!(of_spike(store.take_due(later, LEASE, 10).await.unwrap()).is_empty());
+    let ended = store.deliveries(Order::Ended, 10).await.unwrap();
+    let of = |change| {
+        let found =
+            ended.iter().find(|d| d.of.notice.alert == SPIKE && d.of.notice.change == change);
+        found.unwrap().ended.unwrap().0
+    };
+    assert_eq!(
+        (of(Transition::Fired), of(Transition::Resolved)),
+        (Ended::Superseded, Ended::Dropped)
+    );
+}
+
+async fn a_silence_holds_back_what_fires_and_lets_pass_what_is_over(store: Store) {
+    let mut fleet = firing(&store).await;
+    let now = fleet.clock.now();
+    let of = NewSilence {
+        rule: String::new(),
+        subject: Subject { service: "checkout".to_owned(), ..Subject::default() },
+        from: now,
+        until: now.plus(Millis(3_600_000)),
+        who: "ann".to_owned(),
+        why: "a planned test".to_owned(),
+    };
+    let elsewhere = NewSilence { subject: subject("search"), ..of.clone() };
+    store.add_silence(&elsewhere, now).await.unwrap();
+    let silence = store.add_silence(&of, now).await.unwrap();
+    assert_eq!(store.silences(now).await.unwrap().len(), 2);
+    let alert = fleet.standing().await.remove(&(SPIKE.to_owned(), "checkout".to_owned())).unwrap();
+    assert_eq!(alert.silence.as_ref(), Some(&silence));
+    assert!(store.take_due(now, LEASE, 10).await.unwrap().is_empty());
+    assert!(store.end_silence(silence.id, now).await.unwrap());
+    assert!(!store.end_silence(silence.id, now).await.unwrap());
+    let due = store.take_due(now, LEASE, 10).await.unwrap();
+    assert_eq!(due.len(), 1);
+    store.record_sent(&due[0], &Sent::Delivered, now).await.unwrap();
+    store.add_silence(&of, now).await.unwrap();
+    while fleet.status(SPIKE, "checkout").await == "firing" {
+        fleet.live(vec![served("checkout", 60)]).await;
+    }
+    let over = store.take_due(fleet.clock.now(), LEASE, 10).await.unwrap();
+    assert!(over.iter().any(|due| due.notice.alert == SPIKE), "{over:?}");
+    assert!(over.iter().all(|due| due.notice.change == Transition::Resolved), "{over:?}");
+}
+
+async fn an_acknowledgement_lasts_as_long_as_the_firing(store: Store) {
+    let mut fleet = firing(&store).await;
+    let now = fleet.clock.now();
+    let find = |mut all: std::collections::BTreeMap<(String, String), retrylens::store::Alert>| {
+        all.remove(&(SPIKE.to_owned(), "checkout".to_owned())).unwrap()
+    };
+    let by = Acknowledgement {
+        who: "ann".to_owned(),
+        why: "on it".to_owned(),
+        at: now,
+        until: now.plus(Millis(DAY_MS)),
+    };
+    let id = find(fleet.standing().await).known.id;
+    assert!(store.acknowledge(id, &by).await.unwrap());
+    assert_eq!(find(fleet.standing().await).acknowledged, Some(by.clone()));
+    let later = Acknowledgement { why: "still on it".to_owned(), ..by.clone() };
+    assert!(store.acknowledge(id, &later).await.unwrap());
+    assert_eq!(store.alert(id, now).await.unwrap().unwrap().acknowledged, Some(later));
+    assert_eq!(store.alert(id, by.until).await.unwrap().unwrap().acknowledged, None, "it ends");
+    assert!(store.withdraw_acknowledgement(id).await.unwrap());
+    assert!(!store.withdraw_acknowledgement(id).await.unwrap());
+    assert!(store.acknowledge(id, &by).await.unwrap());
+    while fleet.status(SPIKE, "checkout").await == "firing" {
+        fleet.live(vec![served("checkout", 60)]).await;
+    }
+    let over = find(fleet.standing().await);
+    assert_eq!(over.acknowledged, None);
+    assert!(!store.acknowledge(id, &by).await.unwrap(), "it doesn't fire");
+    until_it_fires(&mut fleet).await;
+    let anew = find(fleet.standing().await);
+    assert_eq!((anew.known.id, anew.acknowledged), (id, None), "another firing of the same alert");
+    assert_eq!(store.alert(id + 1_000, now).await.unwrap(), None);
+}
+
+async fn what_is_old_is_removed(store: Store) {
+    let mut fleet = firing(&store).await;
+    while fleet.status(SPIKE, "checkout").await == "firing" {
+        fleet.live(refused("search", 1)).await;
+    }
+    let now = fleet.clock.now();
+    let counts = |at: UnixMillis| {
+        let store = store.clone();
+        async move {
+            store.tidy_alerts(at).await.unwrap();
+            let (_, known) = store.known_alerts().await.unwrap();
+            let mut history = 0;
+            for alert in &known {
+                history += store.alert_history(alert.id, 100).await.unwrap().len();
+            }
+            let told = store.deliveries(Order::Ended, 100).await.unwrap().len();
+            (known.len(), history, told)
+        }
+    };
+    let before = counts(now).await;
+    assert!(before.0 > 0 && before.1 > before.0 && before.2 > 0, "{before:?}");
+    let told = counts(now.plus(Millis(31 * DAY_MS))).await;
+    assert_eq!((told.0, told.1), (before.0, before.1));
+    assert_eq!(told.2, 0);
+    // What waits to be told keeps its alert, and so does what still fires.
+    for due in store.take_due(now.plus(Millis(DAY_MS)), LEASE, 100).await.unwrap() {
+        store.record_sent(&due, &Sent::Delivered, now).await.unwrap();
+    }
+    let (_, known) = store.known_alerts().await.unwrap();
+    let on = known
+        .iter()
+        .filter(|k| !matches!(k.state, AlertState::Inactive | AlertState::Resolved { .. }));
+    let on = on.count();
+    counts(now.plus(Millis(31 * DAY_MS))).await;
+    let all = counts(now.plus(Millis(91 * DAY_MS))).await;
+    assert_eq!((all.0, all.2), (on, 0));
+}

@@ -1,0 +1,5 @@
+//! The evaluator over a real store: alerts as they stand, what is told of them, and who evaluates.
+
+mod contract;
+mod fleet;
+mod leader;
