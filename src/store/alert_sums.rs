@@ -266,7 +266,5 @@ fn noted(row: &Row, at: usize) -> Result<Noted, StoreError> {
 fn numbers(noted: &Noted) -> [i64; NOTED.len()] {
     let Noted { first_try, after_retry, unsuccessful, early, duplicates, ended, within } = *noted;
     let [w1, w5, w10, w30, w60, w120] = within;
-    [
-        first_try, after_retry, unsuccessful, early, duplicates, ended, w1, w5, w10, w30, w60, w120,
-    ]
+    [first_try, after_retry, unsuccessful, early, duplicates, ended, w1, w5, w10, w30, w60, w120]
 }

@@ -3,6 +3,6 @@
 
 mod files;
 mod minutes;
-mod promtool;
+pub(crate) mod promtool;
 mod scenarios;
 mod simulation;

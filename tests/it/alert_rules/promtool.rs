@@ -26,7 +26,7 @@ pub(super) fn check(rules: &str) -> usize {
 }
 
 /// Runs `tests` over `rules`; what promtool said where they fail.
-pub(super) fn test(rules: &str, tests: &[Value]) -> Result<(), String> {
+pub(crate) fn test(rules: &str, tests: &[Value]) -> Result<(), String> {
     assert!(!tests.is_empty());
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("rules.yml"), rules).unwrap();

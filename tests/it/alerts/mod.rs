@@ -3,3 +3,5 @@
 mod contract;
 mod fleet;
 mod leader;
+mod replay;
+mod sql_form;
