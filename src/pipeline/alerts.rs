@@ -14,7 +14,7 @@ use crate::domain::alerts::evaluate::{Finding, Met, Ratio, Reading};
 use crate::domain::alerts::notice::{self, Subject};
 use crate::domain::alerts::{
     AlertSettings, AlertState, Cuts, Decimal, Hold, Notice, Pieces, RULES, Rule, Threshold,
-    Transition, Watch, evaluate, is_silent,
+    Transition, Watch, evaluate, is_met, is_silent,
 };
 use crate::domain::event::Vantage;
 use crate::domain::time::{MINUTE_MS, Millis, UnixMillis};
@@ -197,7 +197,13 @@ impl Evaluator {
                         let own = self.settings.of(&subject.service, &subject.upstream);
                         let wait = own.get(Threshold::WaitSeconds).millionths() / Decimal::ONE;
                         let sums = pieces.waiting(&cuts, wait);
-                        seen.push((subject.clone(), evaluate(condition, &own, &sums)));
+                        let known = standing.get(&(rule.name.to_owned(), subject.clone()));
+                        // Most are calm: nobody asks for their numbers.
+                        if known.is_some_and(|known| is_on(&known.state))
+                            || is_met(condition, &own, &sums) != Met::No
+                        {
+                            seen.push((subject.clone(), evaluate(condition, &own, &sums)));
+                        }
                     }
                 }
                 Watch::Silence => seen.push((Subject::default(), self.silence(last, at))),
@@ -306,7 +312,7 @@ impl Evaluator {
         let (state, change) = from.next(is_true, at, Hold::of(rule));
         let Some(change) = change else {
             if let Some(known) = known
-                && matches!(state, AlertState::Pending { .. } | AlertState::Firing { .. })
+                && is_on(&state)
             {
                 evaluation.going_on.push((known.id, state, finding));
             }
@@ -346,6 +352,11 @@ impl Evaluator {
             readings: finding.readings.clone(),
         }
     }
+}
+
+/// Whether it is pending or fires.
+const fn is_on(state: &AlertState) -> bool {
+    matches!(state, AlertState::Pending { .. } | AlertState::Firing { .. })
 }
 
 /// Whether this evaluator can tell.

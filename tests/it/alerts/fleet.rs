@@ -129,6 +129,7 @@ impl Fleet {
 }
 
 /// An event of a service at `api.example.com`, with some fields.
+#[expect(clippy::needless_pass_by_value, reason = "fields are written where they are handed over")]
 pub(super) fn event(service: &str, fields: Value) -> Value {
     let mut event = json!({"service": service, "host": "api.example.com"});
     for (name, value) in fields.as_object().unwrap() {

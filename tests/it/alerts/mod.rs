@@ -1,7 +1,9 @@
 //! The evaluator over a real store: alerts as they stand, what is told of them, and who evaluates.
 
 mod contract;
+mod cost;
 mod fleet;
 mod leader;
 mod replay;
 mod sql_form;
+mod triage;
