@@ -11,8 +11,7 @@ use super::batch::{self, Dictionary, Ids, Missing, Name};
 use super::days::{self, DayTable, Days, Dropped};
 use super::rows::{Draft, SeriesKey};
 use super::sums::{self, Sums};
-use super::transact::Statement;
-use super::{READ_LIMIT, StoreError, expiry, migrations, reader, sql};
+use super::{READ_LIMIT, StoreError, expiry, migrations, sql};
 use crate::domain::stored::{Inserted, SenderCounts};
 use crate::domain::time::UnixMillis;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
@@ -48,7 +47,6 @@ pub(super) const ATTEMPTS: usize = 4;
 /// Pools of connections, and the known numbers.
 #[derive(Debug)]
 pub(super) struct PostgresStore {
-    options: PgConnectOptions,
     pub(super) readers: PgPool,
     pub(super) writers: PgPool,
     dictionary: RwLock<Dictionary>,
@@ -236,7 +234,6 @@ impl PostgresStore {
         let millis = |limit: Duration| limit.as_millis().to_string();
         let limited = options.clone().options([("statement_timeout", millis(READ_LIMIT))]);
         let readers = pool(READERS).connect_lazy_with(limited);
-        let plain = options.clone();
         let limited = options.options([
             ("statement_timeout", millis(STATEMENT_LIMIT)),
             ("idle_in_transaction_session_timeout", millis(SILENCE_LIMIT)),
@@ -254,7 +251,6 @@ impl PostgresStore {
             })
             .connect_lazy_with(limited);
         Ok(Self {
-            options: plain,
             readers,
             writers,
             dictionary: RwLock::default(),
@@ -496,42 +492,6 @@ impl PostgresStore {
     ) -> Result<Option<i64>, StoreError> {
         let row = sqlx::query_with(text, values).fetch_optional(&self.writers).await?;
         Ok(row.map(|row: PgRow| row.try_get(0)).transpose()?)
-    }
-
-    /// Runs statements in one transaction; the numbers in the first column of what each gives.
-    /// `None`, with nothing done, where one that must give a row gives none.
-    pub(super) async fn transact(
-        &self,
-        statements: &[Statement],
-    ) -> Result<Option<Vec<Vec<i64>>>, StoreError> {
-        let mut connection = self.writers.acquire().await?;
-        let work = async {
-            let mut transaction = connection.begin().await?;
-            let mut given = Vec::with_capacity(statements.len());
-            for Statement { text, args, is_guard } in statements {
-                let values = reader::add_postgres(args)?;
-                let text = AssertSqlSafe(text.clone());
-                let rows = sqlx::query_with(text, values).fetch_all(&mut *transaction).await?;
-                if *is_guard && rows.is_empty() {
-                    transaction.rollback().await?;
-                    return Ok(None);
-                }
-                let numbers = rows.iter().map(|row| row.try_get(0));
-                given.push(numbers.collect::<Result<Vec<i64>, _>>()?);
-            }
-            transaction.commit().await?;
-            Ok(Some(given))
-        };
-        let done = tokio::time::timeout(WRITE_LIMIT, work).await;
-        done.unwrap_or_else(|_| {
-            // What became of it isn't known.
-            Err(StoreError::Unavailable(std::io::Error::from(ErrorKind::TimedOut).into()))
-        })
-    }
-
-    /// How to connect, for what needs a connection of its own.
-    pub(super) const fn options(&self) -> &PgConnectOptions {
-        &self.options
     }
 }
 

@@ -6,6 +6,7 @@
 //! of the evaluations on is part of each evaluation's transaction.
 
 use super::{Pool, Store, StoreError};
+use sqlx::postgres::PgConnectOptions;
 use sqlx::{ConnectOptions as _, Connection as _, PgConnection, Row as _};
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -38,7 +39,8 @@ impl Seat {
     /// Where the database can't be asked; the seat is lost then.
     pub async fn take(&mut self) -> Result<bool, StoreError> {
         let Pool::Postgres(postgres) = &*self.store.pool else { return Ok(true) };
-        let options = postgres.options().clone().application_name("retrylens alerts").options([
+        let options = PgConnectOptions::clone(&postgres.readers.connect_options());
+        let options = options.application_name("retrylens alerts").options([
             ("tcp_keepalives_idle", "20"),
             ("tcp_keepalives_interval", "5"),
             ("tcp_keepalives_count", "4"),
