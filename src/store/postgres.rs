@@ -59,6 +59,8 @@ pub(super) struct PostgresStore {
     /// What `kept` said when it was last read: since when events are kept, up to when sums are
     /// gathered.
     held: Mutex<Option<(UnixMillis, UnixMillis)>>,
+    /// Whether a batch can't be one statement here.
+    is_long_way: AtomicBool,
     statements: Statements,
 }
 
@@ -141,6 +143,9 @@ impl Statements {
 
 /// How a batch's one statement fails: a word that is no number (`invalid_text_representation`).
 const MOVED: &str = "22P02";
+/// How it fails where the tables are distributed by Citus, which has no such statement
+/// (`feature_not_supported`).
+const NOT_SUPPORTED: &str = "0A000";
 
 /// The insert of events, whose columns are the first values.
 fn insert_events() -> String {
@@ -258,6 +263,7 @@ impl PostgresStore {
             days: Days::default(),
             names_done: AtomicI64::new(i64::MIN),
             held: Mutex::default(),
+            is_long_way: AtomicBool::new(false),
             statements: Statements::new(),
         })
     }
@@ -359,7 +365,8 @@ impl PostgresStore {
         ids: &[Ids],
         received_at: UnixMillis,
     ) -> Result<Option<Vec<Inserted>>, StoreError> {
-        let Some((since, gathered)) = *self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        let held = *self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((since, gathered)) = held.filter(|_| !self.is_long_way.load(Ordering::Relaxed))
         else {
             return Ok(None);
         };
@@ -395,6 +402,10 @@ impl PostgresStore {
             Err(StoreError::Database(cause))
                 if is_broken_off(&*cause) || has_code(&*cause, MOVED) =>
             {
+                Ok(None)
+            }
+            Err(StoreError::Database(cause)) if has_code(&*cause, NOT_SUPPORTED) => {
+                self.is_long_way.store(true, Ordering::Relaxed);
                 Ok(None)
             }
             Err(error) => Err(error),
