@@ -25,7 +25,7 @@ test: packages check ## Everything: both databases, the binary, the browser
 	$(MAKE) --no-print-directory test-browser
 
 test-fast: ## The tests that need neither PostgreSQL nor a browser
-	@scripts/install-packages build gateways prometheus
+	@scripts/install-packages build python gateways prometheus
 	RETRYLENS_TEST_NO_POSTGRES=1 $(CARGO) test --locked
 
 test-browser: ## Every page in headless Chromium: axe-core, console, foreign requests, narrow screens

@@ -5,6 +5,8 @@ use crate::config::Config;
 use crate::domain::stored::TimeBasis;
 use crate::domain::time::{DAY_MS, Millis, UnixMillis, Window};
 use crate::metrics::{Metrics, Operation};
+use crate::notify::Notifier;
+use crate::notify::client::ClientError;
 use crate::pipeline::alerts::{self, Evaluator};
 use crate::pipeline::{Intake, IntakeSettings, keeper};
 use crate::shutdown::Shutdown;
@@ -58,6 +60,9 @@ pub enum AppError {
         /// What the store said.
         source: StoreError,
     },
+    /// Nothing can be sent to others.
+    #[error(transparent)]
+    Client(#[from] ClientError),
     /// A background task ended by itself.
     #[error("the task {0} ended unexpectedly; what was acknowledged is stored")]
     Crashed(String),
@@ -191,6 +196,7 @@ pub struct App {
     listener: TcpListener,
     address: SocketAddr,
     state: AppState,
+    notifier: Notifier,
 }
 
 impl App {
@@ -221,8 +227,15 @@ impl App {
         let intake = Intake::start(store.clone(), Arc::clone(&clock), sizes);
         store.learn_series(intake.series()).await.map_err(at)?;
         learn_pairs(&store, intake.metrics(), clock.now()).await;
+        let notifier = Notifier::new(
+            store.clone(),
+            intake.metrics().clone(),
+            Arc::clone(&clock),
+            config.notify.clone(),
+            config.server.base(),
+        )?;
         let state = AppState::new(store, intake, clock, Arc::clone(&config), &key);
-        Ok(Self { listener, address, state })
+        Ok(Self { listener, address, state, notifier })
     }
 
     /// Where it listens.
@@ -241,7 +254,7 @@ impl App {
     /// # Errors
     /// Where a background task ended by itself, or the stop was forced or took too long.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), AppError> {
-        let Self { listener, state, .. } = self;
+        let Self { listener, state, notifier, .. } = self;
         let config = Arc::clone(&state.config);
         let (store, intake) = (state.store.clone(), state.intake.clone());
         let writer = {
@@ -267,10 +280,11 @@ impl App {
                 state.metrics.clone(),
                 config.alerts.clone(),
                 config.server.base(),
-                Vec::new(),
+                config.notify.receivers.iter().map(|one| one.addressee.clone()).collect(),
             );
             shutdown.watch("alerts", evaluator.run(clock, end))
         };
+        let notifying = shutdown.watch("notify", notifier.run(keeping.clone()));
         // Aborted at the end, when it was kept a last time.
         let noting = {
             let (store, metrics) = (store.clone(), state.metrics.clone());
@@ -291,6 +305,9 @@ impl App {
             }
             if evaluator.await.is_err() {
                 tracing::warn!("the evaluation of alerts could not be waited for");
+            }
+            if notifying.await.is_err() {
+                tracing::warn!("the sending of notifications could not be waited for");
             }
             noting.abort();
             if let Err(error) = alerts::keep_noted(&store, &metrics).await {

@@ -8,6 +8,7 @@
 //! - [`metrics`]: what `/metrics` shows.
 //! - [`pipeline`]: from accepted events to stored rows and roll-ups.
 //! - [`export`]: what is written for other tools.
+//! - [`notify`]: what is sent to others: alerts to receivers, rules to Grafana.
 //! - [`web`]: the API and the pages.
 //! - [`app`]: everything built and run; [`shutdown`]: how it stops.
 //! - [`cli`]: a file per command.
@@ -21,6 +22,7 @@ pub mod domain;
 pub mod export;
 pub mod ingest;
 pub mod metrics;
+pub mod notify;
 pub mod pipeline;
 pub mod shutdown;
 pub mod store;

@@ -128,3 +128,5 @@ CREATE TABLE alert_outbox (
 ) STRICT;
 
 CREATE INDEX alert_outbox_waiting ON alert_outbox (outcome, next_at);
+
+CREATE INDEX alert_outbox_by_alert ON alert_outbox (alert_id, number);

@@ -1,13 +1,19 @@
 //! `retrylens export`: alert rules and dashboards for other tools.
 
 use super::SettingArgs;
+use crate::clock::SystemClock;
+use crate::config::secret::Secret;
 use crate::domain::alerts::AlertSettings;
-use crate::export::grafana::{Links, is_uid};
+use crate::export::grafana::{self, Links, is_uid};
 use crate::export::{RuleFormat, dashboards};
+use crate::notify::client::Client;
+use crate::notify::grafana::{Grafana, TOKEN};
 use anyhow::Context as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Write alert rules and dashboards for Prometheus and Grafana.
 ///
@@ -37,6 +43,14 @@ struct RuleArgs {
     /// File to write; standard output when absent or `-`.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Send the rules to this Grafana server instead, by its address; only with `grafana-api`. What
+    /// is there already is left alone. The token of a service account is taken from
+    /// `RETRYLENS_GRAFANA_TOKEN`.
+    #[arg(long, value_name = "URL", conflicts_with = "output")]
+    push: Option<String>,
+    /// With `--push`: say what differs and change nothing.
+    #[arg(long, requires = "push")]
+    dry_run: bool,
     #[command(flatten)]
     settings: SettingArgs,
 }
@@ -70,6 +84,15 @@ pub(super) fn run(
         What::Rules(args) => {
             let (settings, base) = settings(&args.settings, errors)?;
             let links = Links { base, datasource: args.datasource_uid.clone() };
+            if let Some(address) = &args.push {
+                anyhow::ensure!(
+                    args.format == RuleFormat::GrafanaApi,
+                    "--push needs --format grafana-api"
+                );
+                let groups = grafana::api_groups(&settings, &links);
+                super::runtime()?.block_on(push(address, &groups, args.dry_run, output))?;
+                return Ok(ExitCode::SUCCESS);
+            }
             let text = args.format.write(&settings, &links);
             match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
                 Some(path) => write(path, &text)?,
@@ -94,6 +117,34 @@ pub(super) fn run(
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Longest time for one request to Grafana.
+const PUSH_TIMEOUT: Duration = Duration::from_secs(30);
+
+async fn push(
+    address: &str,
+    groups: &[grafana::ApiGroup],
+    is_dry: bool,
+    output: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let token = std::env::var(TOKEN).ok().filter(|token| !token.trim().is_empty());
+    let token = token.with_context(|| {
+        format!("{TOKEN} is not set; --push needs the token of a service account of Grafana")
+    })?;
+    let client = Client::new(PUSH_TIMEOUT, Arc::new(SystemClock))?;
+    let grafana = Grafana::new(client, address, Secret::new(token.trim()))?;
+    let plan = grafana.plan(groups).await?;
+    output.write_all(plan.text.as_bytes())?;
+    if plan.is_empty() {
+        writeln!(output, "everything is there already; nothing was sent")?;
+    } else if is_dry {
+        writeln!(output, "nothing was sent: a dry run")?;
+    } else {
+        grafana.push(&plan).await?;
+        writeln!(output, "done")?;
+    }
+    Ok(())
 }
 
 fn settings(args: &SettingArgs, errors: &mut dyn Write) -> anyhow::Result<(AlertSettings, String)> {

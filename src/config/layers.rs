@@ -5,6 +5,7 @@
 
 use super::ConfigError;
 use super::alerts::OVERRIDES;
+use super::notify::RECEIVERS;
 use crate::domain::spelling::spelled_enum;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -95,6 +96,14 @@ impl Settings {
             ConfigError::file(&shown, line, "this is not valid TOML")
         })?;
         for (section, entries) in table {
+            // `[[receivers]]` stands at the top, since each is a section of its own.
+            let (section, entries) = match entries {
+                Value::Array(_) if section == RECEIVERS => {
+                    let own = Table::from_iter([(section, entries)]);
+                    ("notify".to_owned(), Value::Table(own))
+                }
+                entries => (section, entries),
+            };
             let Value::Table(entries) = entries else {
                 return Err(ConfigError::UnknownSetting {
                     name: section,
@@ -130,7 +139,7 @@ impl Settings {
         for (variable, text) in pairs {
             let Some(name) = variable.strip_prefix(ENV_PREFIX) else { continue };
             let name = name.to_ascii_lowercase();
-            if name == "config" || name.starts_with("test_") {
+            if name == "config" || name == "grafana_token" || name.starts_with("test_") {
                 continue;
             }
             if self.0.contains_key(&name) {
@@ -150,11 +159,13 @@ impl Settings {
             expected: expected.to_owned(),
         };
         known.value = match &known.value {
-            Value::Array(_) if name == OVERRIDES => {
+            Value::Array(_) if holds_tables(name) => {
                 // A value is no document of its own.
                 let table = format!("it = {text}").parse::<Table>().ok();
                 let value = table.and_then(|mut table| table.remove("it"));
-                value.filter(|v| same_shape(name, &known.value, v)).ok_or_else(|| bad(TABLES))?
+                value
+                    .filter(|v| same_shape(name, &known.value, v))
+                    .ok_or_else(|| bad(tables(name)))?
             }
             Value::Integer(_) => {
                 Value::Integer(text.trim().parse().map_err(|_| bad("a whole number"))?)
@@ -215,12 +226,22 @@ impl Settings {
     }
 }
 
+/// Whether a setting is a list of tables.
+fn holds_tables(name: &str) -> bool {
+    matches!(name, OVERRIDES | RECEIVERS)
+}
+
 /// What a list of tables is called in an error.
-const TABLES: &str = "a list of tables, such as [{service = \"checkout\", …}]";
+fn tables(name: &str) -> &'static str {
+    match name {
+        RECEIVERS => "a list of tables, such as [{name = \"pager\", kind = \"webhook\", …}]",
+        _ => "a list of tables, such as [{service = \"checkout\", …}]",
+    }
+}
 
 fn same_shape(name: &str, known: &Value, given: &Value) -> bool {
     match (known, given) {
-        (_, Value::Array(items)) if name == OVERRIDES => items.iter().all(Value::is_table),
+        (_, Value::Array(items)) if holds_tables(name) => items.iter().all(Value::is_table),
         (Value::Array(_), Value::Array(items)) => items.iter().all(Value::is_str),
         _ => known.same_type(given),
     }
@@ -228,7 +249,7 @@ fn same_shape(name: &str, known: &Value, given: &Value) -> bool {
 
 fn shape(name: &str, value: &Value) -> &'static str {
     match value {
-        _ if name == OVERRIDES => TABLES,
+        _ if holds_tables(name) => tables(name),
         Value::Integer(_) => "a whole number",
         Value::Boolean(_) => "true or false",
         Value::Array(_) => "a list of texts",

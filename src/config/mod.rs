@@ -6,6 +6,7 @@
 
 mod alerts;
 mod layers;
+pub mod notify;
 pub mod secret;
 mod sections;
 
@@ -16,6 +17,7 @@ pub use sections::{
 
 use crate::domain::alerts::AlertSettings;
 use layers::Settings;
+use notify::Notify;
 
 /// Why settings can't be used. Texts never hold a setting's value, which may be secret.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +83,8 @@ pub struct Config {
     pub access: Access,
     /// The numbers in alert rules.
     pub alerts: AlertSettings,
+    /// Who is told of alerts, and how it is tried again.
+    pub notify: Notify,
     /// The program's own log.
     pub log: Log,
     /// What the operator should know about the settings as given.
@@ -104,7 +108,10 @@ pub struct Effective {
 impl Config {
     /// Reads all sources and checks every value.
     pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
-        let (settings, warnings) = Settings::gather(sources)?;
+        let (settings, mut warnings) = Settings::gather(sources)?;
+        let notify = Notify::read(&settings, &sources.environment)?;
+        // What a receiver's secret is read from names no setting.
+        warnings.retain(|text| !notify.reads(text.split(' ').next().unwrap_or_default()));
         Ok(Self {
             server: Server::read(&settings)?,
             store: StoreSettings::read(&settings)?,
@@ -112,6 +119,7 @@ impl Config {
             metrics: MetricsSettings::read(&settings)?,
             access: Access::read(&settings)?,
             alerts: alerts::read(&settings)?,
+            notify,
             log: Log::read(&settings)?,
             warnings,
             effective: effective(&settings),
@@ -152,6 +160,7 @@ fn shown(name: &str, value: &toml::Value) -> String {
         ("database_url", toml::Value::String(url)) => {
             toml::Value::String(secret::without_password(url)).to_string()
         }
+        (notify::RECEIVERS, toml::Value::Array(items)) => notify::shown(items),
         _ => value.to_string(),
     }
 }

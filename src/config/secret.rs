@@ -1,5 +1,7 @@
 //! Values that must not be shown: they print nothing of themselves.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use sha2::{Digest, Sha256};
 use std::fmt;
 use subtle::ConstantTimeEq;
@@ -72,6 +74,32 @@ impl TokenHash {
 impl fmt::Debug for TokenHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("TokenHash(hidden)")
+    }
+}
+
+/// A key to sign webhooks with, as Standard Webhooks writes it: `whsec_` and the base64 of 24 to 64
+/// random bytes. `Debug` shows that there is one and nothing else.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SigningKey(Vec<u8>);
+
+impl SigningKey {
+    /// Reads one. The error says what is expected and holds nothing of the key.
+    pub fn from_setting(text: &str) -> Result<Self, &'static str> {
+        let problem = "whsec_ and the base64 of 24 to 64 random bytes";
+        let digits = text.trim().strip_prefix("whsec_").ok_or(problem)?;
+        let key = BASE64.decode(digits).map_err(|_| problem)?;
+        if (24..=64).contains(&key.len()) { Ok(Self(key)) } else { Err(problem) }
+    }
+
+    /// The bytes, for the one place that signs.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningKey(hidden)")
     }
 }
 

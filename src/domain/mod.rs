@@ -11,6 +11,7 @@
 //! - [`redact`], [`key_hash`]: what must never be stored, and what stands in for it.
 //! - [`stored`], [`stats`], [`checklist`]: from stored attempts to the eight steps.
 //! - [`alerts`]: rules as values, their evaluation, and the life of an alert.
+//! - [`retry_policy`]: the policy that we recommend, and keep for everything we send.
 
 pub mod alerts;
 pub mod checklist;
@@ -22,6 +23,7 @@ pub mod key_hash;
 pub mod redact;
 pub mod response;
 pub mod retry_after;
+pub mod retry_policy;
 pub mod spelling;
 pub mod stats;
 pub mod stored;

@@ -21,8 +21,8 @@ const HEAD: &str = "\
 # from 12.1.2 on. A rule taken out of this file stays in Grafana until it is deleted there.
 ";
 
-/// Folder, and prefix of every UID.
-const FOLDER: &str = "retrylens";
+/// Title and UID of the folder, and prefix of every UID.
+pub const FOLDER: &str = "retrylens";
 
 /// How to reach the counters and the pages.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -30,6 +30,11 @@ pub fn triage(base: &str, view: &View) -> String {
     format!("{base}/triage?{}", query.join("&"))
 }
 
+/// An alert by its number.
+pub fn alert(base: &str, id: i64) -> String {
+    format!("{base}/alerts/{id}")
+}
+
 /// What to do when a rule fires.
 pub fn runbook(base: &str, rule: &Rule) -> String {
     format!("{base}/docs/alerts#{}", rule.slug)

@@ -11,7 +11,7 @@
 
 use crate::clock::Clock;
 use crate::domain::alerts::evaluate::{Finding, Met, Ratio, Reading};
-use crate::domain::alerts::notice::{self, Subject};
+use crate::domain::alerts::notice::{self, Addressee, Subject};
 use crate::domain::alerts::{
     AlertSettings, AlertState, Cuts, Decimal, Hold, Notice, Pieces, RULES, Rule, Threshold,
     Transition, Watch, evaluate, is_met, is_silent,
@@ -48,7 +48,7 @@ pub struct Evaluator {
     settings: AlertSettings,
     /// What links begin with.
     base: String,
-    receivers: Vec<String>,
+    receivers: Vec<Addressee>,
     /// All pieces of sums, and those of the rules that are evaluated every minute.
     cuts: [Cuts; 2],
     /// Who is furthest out of those that reported on a pair in the time that any rule looks back;
@@ -59,13 +59,13 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// Links begin with `base`, without a slash at its end; `receivers` are told, by their names.
+    /// Links begin with `base`, without a slash at its end; `receivers` are told of what they want.
     pub fn new(
         store: Store,
         metrics: Metrics,
         settings: AlertSettings,
         base: String,
-        receivers: Vec<String>,
+        receivers: Vec<Addressee>,
     ) -> Self {
         for rule in RULES.iter().filter(|rule| is_ours(rule)) {
             metrics.learn_alert(rule.name);

@@ -8,7 +8,7 @@ use super::alert_sums::{self, subject};
 use super::reader::{Arg, Reader, Row, marks};
 use super::transact::Statement;
 use super::{Pool, Store, StoreError};
-use crate::domain::alerts::notice::Subject;
+use crate::domain::alerts::notice::{Addressee, Subject};
 use crate::domain::alerts::{AlertState, Finding, Notice, Rule, Transition};
 use crate::domain::stored::Scope;
 use crate::domain::time::{DAY_MS, MINUTE_MS, Millis, UnixMillis};
@@ -65,8 +65,8 @@ pub struct Evaluation {
     pub changed: Vec<Changed>,
     /// Alerts that go on as they are, with their present values.
     pub going_on: Vec<(i64, AlertState, Finding)>,
-    /// Who is told, by name.
-    pub receivers: Vec<String>,
+    /// Who may be told.
+    pub receivers: Vec<Addressee>,
 }
 
 /// An alert with its numbers.
@@ -427,24 +427,81 @@ impl Store {
         silences(&mut self.reader().await?, now).await
     }
 
-    /// Takes what is to be sent now, at most `limit`, for `lease`: until then nobody else gets it,
-    /// and afterwards it counts as not sent unless [`Self::record_sent`] was called. What is told of
+    /// Takes what is to be sent to a receiver now, at most `limit`, for `lease`: until then nobody
+    /// else gets it, and afterwards it counts as not sent unless [`Self::record_sent`] was called. What is told of
     /// one alert to one receiver is given out one after the other; what a silence covers waits,
     /// except that something is over.
     pub async fn take_due(
         &self,
+        receiver: &str,
         now: UnixMillis,
         lease: Millis,
         limit: i64,
     ) -> Result<Vec<Due>, StoreError> {
+        let args = vec![now.0.into(), now.plus(lease).0.into(), limit.into(), receiver.into()];
+        self.take(TAKE, args).await
+    }
+
+    /// Takes, for `lease`, what a receiver knows already and is to be told again: what fires, and
+    /// what ended since `ended_since`, each once in `every`. Give it back by [`Self::told_again`].
+    pub async fn take_known(
+        &self,
+        receiver: &str,
+        now: UnixMillis,
+        lease: Millis,
+        every: Millis,
+        ended_since: UnixMillis,
+    ) -> Result<Vec<Due>, StoreError> {
+        let args = vec![
+            now.0.into(),
+            now.plus(lease).0.into(),
+            now.plus(every).0.into(),
+            receiver.into(),
+            ended_since.0.into(),
+            now.plus(Millis(-every.0)).0.into(),
+        ];
+        self.take(TAKE_KNOWN, args).await
+    }
+
+    /// What was taken to be told again was told, or could not be.
+    pub async fn told_again(&self, all: &[Due]) -> Result<(), StoreError> {
+        let mut args = Vec::new();
+        let list = marks(&mut args, all.iter().map(|due| Arg::Int(due.id)));
+        if args.is_empty() {
+            return Ok(());
+        }
+        let text = format!("UPDATE alert_outbox SET leased_until = 0 WHERE id IN ({list})");
+        self.transact(vec![Statement::new(text, args)]).await.map(drop)
+    }
+
+    /// Nothing that waits for a receiver is sent before `until`, since it asked for that.
+    pub async fn hold_back(&self, receiver: &str, until: UnixMillis) -> Result<(), StoreError> {
+        let hold = Statement::new(HOLD_BACK, vec![until.0.into(), receiver.into()]);
+        self.transact(vec![hold]).await.map(drop)
+    }
+
+    /// Gives up what waits since before `since` for receivers that are none of `known`; how much.
+    pub async fn drop_unknown(
+        &self,
+        known: &[&str],
+        since: UnixMillis,
+        now: UnixMillis,
+    ) -> Result<usize, StoreError> {
+        let mut args = vec![now.0.into(), since.0.into()];
+        let list = marks(&mut args, known.iter().map(|name| Arg::from(*name)));
+        let others =
+            if list.is_empty() { String::new() } else { format!("AND receiver NOT IN ({list})") };
+        let text = DROP_UNKNOWN.replace("{others}", &others);
+        let given = self.transact(vec![Statement::new(text, args)]).await?.unwrap_or_default();
+        Ok(given.into_iter().flatten().count())
+    }
+
+    async fn take(&self, text: &'static str, args: Vec<Arg>) -> Result<Vec<Due>, StoreError> {
         let lock = match &*self.pool {
             Pool::Sqlite(_) => "",
             Pool::Postgres(_) => "FOR UPDATE OF o SKIP LOCKED",
         };
-        let take = Statement::new(
-            TAKE.replace("{lock}", lock),
-            vec![now.0.into(), now.plus(lease).0.into(), limit.into()],
-        );
+        let take = Statement::new(text.replace("{lock}", lock), args);
         let given = self.transact(vec![take]).await?.unwrap_or_default();
         let ids = given.into_iter().flatten();
         let mut args = Vec::new();
@@ -566,11 +623,11 @@ const SILENCES: &str = "\
 SELECT id, rule, service, upstream, environment, from_at, until_at, who, why, made_at \
 FROM alert_silences WHERE until_at > $1 ORDER BY until_at, id";
 
-/// Takes what is due at `$1` until `$2`.
+/// Takes what is due at `$1` for the receiver `$4` until `$2`.
 const TAKE: &str = "\
 UPDATE alert_outbox SET attempts = attempts + 1, leased_until = $2 WHERE id IN (\
 SELECT o.id FROM alert_outbox o JOIN alerts a ON a.id = o.alert_id \
-WHERE o.outcome = '' AND o.next_at <= $1 AND o.leased_until <= $1 \
+WHERE o.receiver = $4 AND o.outcome = '' AND o.next_at <= $1 AND o.leased_until <= $1 \
 AND NOT EXISTS (SELECT 1 FROM alert_outbox b WHERE b.alert_id = o.alert_id \
 AND b.receiver = o.receiver AND b.number < o.number AND b.leased_until > $1) \
 AND (o.change = 'resolved' OR NOT EXISTS (SELECT 1 FROM alert_silences s \
@@ -578,6 +635,23 @@ WHERE s.from_at <= $1 AND s.until_at > $1 AND s.rule IN ('', a.rule) \
 AND s.service IN ('', a.service) AND s.upstream IN ('', a.upstream) \
 AND s.environment IN ('', a.environment))) \
 ORDER BY o.next_at, o.id LIMIT $3 {lock}) RETURNING id";
+
+/// Takes what the receiver `$4` knows and was not told since `$6`, if that still is how it stands, until
+/// `$2`. For what was delivered `next_at` is when it is told again.
+const TAKE_KNOWN: &str = "\
+UPDATE alert_outbox SET next_at = $3, leased_until = $2 WHERE id IN (\
+SELECT o.id FROM alerts a JOIN alert_outbox o ON o.alert_id = a.id AND o.number = a.changes \
+WHERE (a.status = 'firing' OR (a.status = 'resolved' AND a.since >= $5)) AND o.receiver = $4 \
+AND o.outcome = 'delivered' AND o.next_at <= $1 AND o.leased_until <= $1 AND o.ended_at <= $6 \
+{lock}) RETURNING id";
+
+const HOLD_BACK: &str = "\
+UPDATE alert_outbox SET next_at = $1 WHERE outcome = '' AND receiver = $2 AND next_at < $1";
+
+const DROP_UNKNOWN: &str = "\
+UPDATE alert_outbox SET outcome = 'dropped', ended_at = $1, leased_until = 0, \
+last_error = 'no receiver of this name is in the settings' \
+WHERE outcome = '' AND leased_until <= $1 AND made_at < $2 {others} RETURNING id";
 
 /// What is told: the columns that [`delivery`] reads.
 const TOLD: &str = "\
@@ -596,7 +670,11 @@ const DROPPED: &str = "\
 UPDATE alert_outbox SET outcome = 'dropped', ended_at = $1, last_error = $2, leased_until = 0 \
 WHERE id = $3 AND attempts = $4 AND outcome IN ('', 'superseded')";
 
-const FORGET_TOLD: &str = "DELETE FROM alert_outbox WHERE outcome <> '' AND ended_at < $1";
+/// What is known of an alert that still fires stays, since it is told again.
+const FORGET_TOLD: &str = "\
+DELETE FROM alert_outbox WHERE outcome <> '' AND ended_at < $1 AND NOT EXISTS (\
+SELECT 1 FROM alerts a WHERE a.id = alert_outbox.alert_id AND a.status = 'firing' \
+AND a.changes = alert_outbox.number)";
 const FORGET_ALERTS: &str = "\
 DELETE FROM alerts WHERE status IN ('inactive', 'resolved') AND since < $1 \
 AND NOT EXISTS (SELECT 1 FROM alert_outbox o WHERE o.alert_id = alerts.id AND o.outcome = '')";
@@ -609,7 +687,7 @@ const FORGET_ACKNOWLEDGEMENTS: &str =
 fn change(
     changed: &Changed,
     at: UnixMillis,
-    receivers: &[String],
+    receivers: &[Addressee],
     statements: &mut Vec<Statement>,
 ) -> Result<(), StoreError> {
     let Changed { rule, subject, change, state, changes, finding, notice } = changed;
@@ -643,9 +721,9 @@ fn change(
         statements.push(Statement::new(text, with(told()?.to_vec())));
         return Ok(());
     }
-    for receiver in receivers {
+    for receiver in receivers.iter().filter(|one| one.wants(rule.severity)) {
         let text = format!("{ADD_TO_OUTBOX}{TELL}{IDENTITY}{nothing_new}");
-        let more = std::iter::once(Arg::from(receiver.as_str())).chain(told()?).collect();
+        let more = std::iter::once(Arg::from(receiver.name.as_str())).chain(told()?).collect();
         statements.push(Statement::new(text, with(more)));
     }
     Ok(())

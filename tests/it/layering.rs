@@ -101,6 +101,11 @@ const RULES: &[(&str, &[&str], &str)] = &[
         &["crate::app", "crate::cli", "crate::web", "axum", "sqlx", "reqwest"],
         "sits below the web",
     ),
+    (
+        "notify",
+        &["crate::app", "crate::cli", "crate::pipeline", "crate::web", "axum", "sqlx"],
+        "sends what it is handed",
+    ),
     ("web", &["crate::app", "crate::cli", "sqlx", "reqwest"], "sits below the app"),
     ("app.rs", &["crate::cli", "sqlx", "reqwest"], "sits below the command line"),
 ];
@@ -112,7 +117,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("hyper", &["web"]),
     ("tower", &["web"]),
     ("sqlx", &["store"]),
-    ("reqwest", &["telemetry", "alert"]),
+    ("reqwest", &["telemetry", "notify"]),
     ("opentelemetry_otlp", &["telemetry"]),
     ("opentelemetry_sdk", &["telemetry"]),
     ("opentelemetry_proto", &["telemetry"]),

@@ -16,6 +16,7 @@ mod layering;
 mod load;
 mod metrics;
 mod million;
+mod notify;
 mod pages;
 mod parsers;
 mod readme;

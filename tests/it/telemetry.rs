@@ -1,5 +1,7 @@
 //! Our own traces, metrics and log lines, as a collector receives them.
 
+use crate::notify;
+use crate::notify::receiver::{Receiver, Reply};
 use crate::support::Process;
 use axum::Router;
 use axum::body::Bytes;
@@ -17,6 +19,7 @@ use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric};
 use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
 use prost::Message;
+use retrylens::domain::alerts::Transition;
 use serde_json::json;
 use std::io::Read as _;
 use std::sync::{Arc, Mutex};
@@ -307,6 +310,58 @@ async fn metrics_and_log_lines_arrive_and_nothing_feeds_itself() {
         .find(|line| hex::encode(&line.trace_id) == "0af7651916cd43dd8448eb211c80319c");
     assert!(in_trace.is_some(), "a line belongs to the trace of its request: {answered:?}");
     assert!(lines.iter().all(|line| !line.severity_text.is_empty()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_is_one_span_with_its_retries_as_events_and_its_receiver_continues_the_trace() {
+    let (endpoint, received) = collector().await;
+    let (store, folder) = notify::store().await;
+    notify::change(&store, "checkout", Transition::Fired, &["pager"]).await;
+    store.close().await.unwrap();
+    let receiver = Receiver::start(|seen| match seen.len() {
+        1 => Reply::retry_after(429, "1"),
+        2 => Reply::Status(500, String::new()),
+        _ => Reply::ok(),
+    })
+    .await;
+    let (path, receivers) = (folder.path().to_owned(), notify::pager(&receiver.url));
+    let receiver = tokio::task::spawn_blocking(move || {
+        let environment = [
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint.as_str()),
+            ("RETRYLENS_RECEIVERS", &receivers),
+            ("PAGER_KEY", notify::KEY),
+            ("RETRYLENS_NOTIFY_POLL_MS", "50"),
+        ];
+        let mut process = Process::serve(&path, &[], &environment);
+        for _ in 0..200 {
+            if receiver.seen().len() == 3 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        process.signal("TERM");
+        assert!(process.wait().success());
+        receiver
+    })
+    .await
+    .unwrap();
+    let seen = receiver.seen();
+    assert_eq!(seen.len(), 3);
+    let received = received.lock().unwrap();
+    let spans = received.spans();
+    let own: Vec<_> = spans.iter().filter(|span| span.name == "notify.deliver").collect();
+    assert_eq!(own.len(), 1, "one span for all attempts");
+    let retries: Vec<_> =
+        own[0].events.iter().filter(|event| event.name.starts_with("retry: ")).collect();
+    assert_eq!(retries.len(), 2, "{:?}", own[0].events);
+    assert_eq!(text(&retries[0].attributes, "promised_ms"), "1000");
+    assert_eq!(text(&own[0].attributes, "outcome"), "delivered");
+    assert_eq!(text(&own[0].attributes, "attempts"), "3");
+    assert_eq!(own[0].kind, SpanKind::Client as i32);
+    let parent =
+        format!("00-{}-{}-01", hex::encode(&own[0].trace_id), hex::encode(&own[0].span_id));
+    assert!(seen.iter().all(|one| one.headers["traceparent"] == parent), "{parent}: {seen:?}");
+    assert!(!format!("{received:?}").contains("whsec_"));
 }
 
 #[test]

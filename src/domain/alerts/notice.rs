@@ -70,6 +70,22 @@ pub struct Notice {
     pub readings: Vec<Reading>,
 }
 
+/// Somebody who is told of alerts: what is known of them where it is decided who is told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Addressee {
+    /// Their name in the settings.
+    pub name: String,
+    /// Which alerts they are told of.
+    pub severities: Vec<Severity>,
+}
+
+impl Addressee {
+    /// Whether they are told of alerts so bad.
+    pub fn wants(&self, severity: Severity) -> bool {
+        self.severities.contains(&severity)
+    }
+}
+
 /// Shortest and longest stretch before an alert began that its link shows.
 const LOOK_BACK: (u32, u32) = (30, 360);
 

@@ -3,7 +3,8 @@
 
 use retrylens::clock::{Clock, ManualClock};
 use retrylens::config::{Config, Sources};
-use retrylens::domain::alerts::AlertSettings;
+use retrylens::domain::alerts::notice::Addressee;
+use retrylens::domain::alerts::{AlertSettings, Severity};
 use retrylens::domain::event::Event;
 use retrylens::domain::stored::Inserted;
 use retrylens::domain::time::{MINUTE_MS, UnixMillis};
@@ -45,7 +46,8 @@ pub(super) fn settings() -> AlertSettings {
 
 /// An evaluator as a replica makes one, with a receiver `pager`.
 pub(super) fn evaluator(store: &Store, metrics: &Metrics) -> Evaluator {
-    let receivers = vec!["pager".to_owned()];
+    let receivers =
+        vec![Addressee { name: "pager".to_owned(), severities: Severity::ALL.to_vec() }];
     Evaluator::new(store.clone(), metrics.clone(), settings(), BASE.to_owned(), receivers)
 }
 
