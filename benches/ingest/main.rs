@@ -14,7 +14,7 @@
 //! - `RETRYLENS_BENCH_SECONDS` (20): how long latency at a steady rate is measured.
 //! - `RETRYLENS_BENCH_POSTGRES_URL` (else `RETRYLENS_TEST_POSTGRES_URL`): a PostgreSQL in which
 //!   databases may be made and dropped; without it that part is left out.
-//! - `RETRYLENS_BENCH_POSTGRES_EVENTS` (500,000).
+//! - `RETRYLENS_BENCH_POSTGRES_EVENTS` (1,000,000).
 
 #![expect(clippy::unwrap_used, reason = "a benchmark stops at the first error")]
 
@@ -63,7 +63,7 @@ fn main() {
         .find_map(|name| std::env::var(name).ok());
     match url {
         Some(url) => {
-            let events = setting("RETRYLENS_BENCH_POSTGRES_EVENTS", 500_000);
+            let events = setting("RETRYLENS_BENCH_POSTGRES_EVENTS", 1_000_000);
             tokio::runtime::Builder::new_current_thread()
                 .enable_all()
                 .build()

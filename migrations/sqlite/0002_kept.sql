@@ -1,7 +1,8 @@
 -- Since when there is anything: what is older was removed, by its age or for the disk budget.
 --
--- `events`: rows, and the sums finer than an hour; `sums`: those of hours; `gathered`: up to its
--- `since`, by receipt, sums are gathered into coarser ones, and nothing is removed. Moments before `since`
+-- `events`: rows, and the sums finer than an hour; `sums`: those of hours; `gathered`: what
+-- was received before its `since` is gathered into coarser sums, and what was received in the five
+-- minutes from there on where it happened before `received_since`. Moments before `since`
 -- (by the time of events, a whole hour) have none, and all that was received from `received_since`
 -- on is there. `budget_since` is the last `since` that the disk budget set. How many rows went, and
 -- how many of them for the budget.

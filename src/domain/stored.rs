@@ -414,8 +414,23 @@ pub struct History {
     pub events: Since,
     /// Sums of hours.
     pub sums: Since,
-    /// What was received before this is in the coarser sums as well.
-    pub gathered: UnixMillis,
+    /// What is in the coarser sums as well.
+    pub gathered: Gathered,
+}
+
+/// How far sums are gathered into coarser ones, by stretches of five minutes: all that was received
+/// before one of them, and of what was received in it, all that happened before another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gathered {
+    /// Where the stretch of receipt begins.
+    pub received: UnixMillis,
+    /// What was received in it is gathered where it happened before this.
+    pub start: UnixMillis,
+}
+
+impl Gathered {
+    /// Nothing is.
+    pub const NONE: Self = Self { received: UnixMillis(i64::MIN), start: UnixMillis(i64::MIN) };
 }
 
 /// Where the past ends for a kind of data.

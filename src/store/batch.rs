@@ -5,7 +5,7 @@ use super::counts::vantage_number;
 use super::rows::{Class, Draft, SeriesKey};
 use super::sums::{self, HOUR, SLOT, Sums};
 use crate::domain::event::Vantage;
-use crate::domain::stored::{Counts, Inserted, SenderCounts};
+use crate::domain::stored::{Counts, Gathered, Inserted, SenderCounts};
 use crate::domain::time::{DAY_MS, MINUTE_MS, UnixMillis};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -275,12 +275,12 @@ impl Added {
     }
 }
 
-/// Adds up the new events of a batch that was received at `received_at`. Sums of what was received
-/// before `gathered` are gathered already.
+/// Adds up the new events of a batch that was received at `received_at`, with sums `gathered` so
+/// far.
 pub(super) fn add_up<'a>(
     new: impl Iterator<Item = (&'a Draft, Ids, Inserted)>,
     received_at: UnixMillis,
-    gathered: UnixMillis,
+    gathered: Gathered,
 ) -> Added {
     let [received_minute, received_slot] = stretches(received_at);
     let mut added = Added::default();
@@ -330,15 +330,22 @@ pub(super) fn add_up<'a>(
         .flat_map(|row| [[SLOT, row[0], row[1]], [HOUR, floor(row[0], HOUR), floor(row[1], HOUR)]])
         .collect();
     added.spans = spans.into_iter().collect();
-    if received_slot < sums::minute(gathered) {
-        added.late = Some(late(&added));
+    let (received, start) = (sums::minute(gathered.received), sums::minute(gathered.start));
+    if received_slot < received || (received_slot == received && spans_before(&added, start)) {
+        let start = if received_slot < received { i64::MAX } else { start };
+        added.late = Some(late(&added, start));
     }
     added.senders = senders.into_iter().map(|(name, counts)| (name.to_owned(), counts)).collect();
     added
 }
 
-/// The same as `gather` would make of these rows.
-fn late(added: &Added) -> Late {
+/// Whether anything happened in a stretch that begins before a minute.
+fn spans_before(added: &Added, start: i64) -> bool {
+    added.minutes.first().is_some_and(|row| row[0] < start)
+}
+
+/// The same as `gather` would make of the rows whose stretch begins before a minute.
+fn late(added: &Added, before: i64) -> Late {
     let slots = |row: &[i64; 20]| {
         let mut slot = [0; 18];
         slot[..4].copy_from_slice(&row[..4]);
@@ -346,21 +353,22 @@ fn late(added: &Added) -> Late {
         slot[17] += (row[4] - row[0]) * MINUTE_MS;
         slot
     };
+    let actors = || added.actors.iter().filter(|row| row[0] < before);
     let mut late = Late {
-        slots: added.minutes.iter().map(slots).collect(),
+        slots: added.minutes.iter().filter(|row| row[0] < before).map(slots).collect(),
         hours: Vec::new(),
-        class_hours: hours(&added.classes),
-        all_actors: added.actors.iter().map(|row| with_series(*row, ALL)).collect(),
-        actor_hours: hours(&added.actors),
-        wait_hours: hours(&added.waits),
+        class_hours: hours(added.classes.iter().filter(|row| row[0] < before)),
+        all_actors: actors().map(|row| with_series(*row, ALL)).collect(),
+        actor_hours: hours(actors()),
+        wait_hours: hours(added.waits.iter().filter(|row| row[0] < before)),
     };
     merge(&mut late.slots, sums::SLOT_COUNTS);
-    late.hours = hours(&late.slots);
+    late.hours = hours(late.slots.iter());
     for (hour, slot) in late.hours.iter_mut().zip(&late.slots) {
         hour[17] += (slot[0] - hour[0]) * MINUTE_MS;
     }
     merge(&mut late.all_actors, sums::ACTOR_SUMS);
-    late.actor_hours.extend(hours(&late.all_actors));
+    late.actor_hours.extend(hours(late.all_actors.iter()));
     merge(&mut late.hours, sums::HOUR_COUNTS);
     merge(&mut late.class_hours, sums::CLASS_HOURS);
     merge(&mut late.actor_hours, sums::ACTOR_HOURS);
@@ -385,8 +393,8 @@ fn floor(minute: i64, width: i64) -> i64 {
 }
 
 /// Rows of five minutes as rows of their hours.
-fn hours<const N: usize>(rows: &[[i64; N]]) -> Vec<[i64; N]> {
-    let mut rows = rows.to_vec();
+fn hours<'a, const N: usize>(rows: impl Iterator<Item = &'a [i64; N]>) -> Vec<[i64; N]> {
+    let mut rows: Vec<[i64; N]> = rows.copied().collect();
     for row in &mut rows {
         for minute in row.iter_mut().take(2) {
             *minute = floor(*minute, HOUR);

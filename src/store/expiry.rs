@@ -10,7 +10,7 @@ use super::gather::{self, Sheaf};
 use super::kept::{self, Keep, Tidied, What};
 use super::postgres::{ATTEMPTS, PostgresStore, is_broken_off};
 use super::sums;
-use crate::domain::stored::History;
+use crate::domain::stored::{Gathered, History};
 use crate::domain::time::{DAY_MS, HOUR_MS, UnixMillis};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 
@@ -19,8 +19,7 @@ const ROWS_AT_ONCE: i64 = 20_000;
 
 /// Holds the rows of the events and of what is gathered until the transaction ends, so that they
 /// can't move.
-const HOLD: &str =
-    "SELECT since FROM kept WHERE what IN ('events', 'gathered') ORDER BY what FOR SHARE";
+const HOLD: &str = "SELECT since, received_since FROM kept WHERE what IN ('events', 'gathered') ORDER BY what FOR SHARE";
 /// Holds all, to move them.
 const HOLD_ALL: &str = "SELECT 1 FROM kept ORDER BY what FOR UPDATE";
 /// Bytes on disk of all our tables, indexes in.
@@ -40,10 +39,12 @@ WHERE oid = ANY($1::text[]::regclass[])";
 /// transaction ends.
 pub(super) async fn hold(
     connection: &mut PgConnection,
-) -> Result<(UnixMillis, UnixMillis), StoreError> {
+) -> Result<(UnixMillis, Gathered), StoreError> {
     let rows = sqlx::query(HOLD).fetch_all(connection).await?;
     let [events, gathered] = rows.as_slice() else { return Err(kept::missing()) };
-    Ok((UnixMillis(events.try_get(0)?), UnixMillis(gathered.try_get(0)?)))
+    let moment = |row: &sqlx::postgres::PgRow, at: usize| row.try_get(at).map(UnixMillis);
+    let done = Gathered { received: moment(gathered, 0)?, start: moment(gathered, 1)? };
+    Ok((moment(events, 0)?, done))
 }
 
 impl PostgresStore {
@@ -195,8 +196,11 @@ impl PostgresStore {
 async fn gather(connection: &mut PgConnection, now: UnixMillis) -> Result<bool, StoreError> {
     let over = gather::over_at(now);
     let next = async |connection: &mut PgConnection, kept: &History| {
-        let query = sqlx::query(gather::NEXT).bind(sums::minute(kept.gathered)).bind(over);
-        query.fetch_one(connection).await?.try_get::<Option<i64>, _>(0)
+        let query = gather::next_after(kept, over)
+            .into_iter()
+            .fold(sqlx::query(gather::NEXT), |query, value| query.bind(value));
+        let row = query.fetch_optional(connection).await?;
+        row.map(|row| Ok::<_, sqlx::Error>((row.try_get(0)?, row.try_get(1)?))).transpose()
     };
     // Nobody is held up for nothing.
     let kept = read(connection).await?;
@@ -207,12 +211,14 @@ async fn gather(connection: &mut PgConnection, now: UnixMillis) -> Result<bool, 
     sqlx::query(HOLD_ALL).fetch_all(&mut *transaction).await?;
     let kept = read(&mut transaction).await?;
     // Another replica may have been first.
-    let Some(received) = next(&mut transaction, &kept).await? else { return Ok(true) };
-    let sheaf = Sheaf::of_stretch(received, &kept);
+    let Some((received, start)) = next(&mut transaction, &kept).await? else { return Ok(true) };
+    let sheaf = Sheaf::of_stretch(received, start);
     for text in sheaf.statements() {
         sqlx::query(AssertSqlSafe(text)).persistent(false).execute(&mut *transaction).await?;
     }
-    sqlx::query(gather::MOVE).bind(sheaf.mark().0).execute(&mut *transaction).await?;
+    let Gathered { received, start } = sheaf.mark();
+    let query = sqlx::query(gather::MOVE).bind(received.0).bind(start.0);
+    query.execute(&mut *transaction).await?;
     transaction.commit().await?;
     Ok(true)
 }

@@ -8,7 +8,7 @@
 
 use super::StoreError;
 use super::sums::{self, HOUR, SLOT, Sums};
-use crate::domain::stored::{History, Since};
+use crate::domain::stored::{Gathered, History, Since};
 use crate::domain::time::{DAY_MS, HOUR_MS, MINUTE_MS, Millis, UnixMillis};
 
 /// How long things are kept, and how much room they may take.
@@ -89,7 +89,8 @@ pub(super) const NAMES_AT_ONCE: i64 = 4_000;
 /// What the rows of [`READ`] say.
 pub(super) fn history(rows: &[[i64; 5]]) -> Result<History, StoreError> {
     let [events, gathered, sums] = rows else { return Err(missing()) };
-    Ok(History { events: since(*events), sums: since(*sums), gathered: UnixMillis(gathered[0]) })
+    let gathered = Gathered { received: UnixMillis(gathered[0]), start: UnixMillis(gathered[1]) };
+    Ok(History { events: since(*events), sums: since(*sums), gathered })
 }
 
 fn since([since, received_since, budget_since, removed, removed_for_budget]: [i64; 5]) -> Since {
@@ -171,7 +172,7 @@ mod tests {
         History {
             events: since([events, events, i64::MIN, 0, 0]),
             sums: since([sums, sums, i64::MIN, 0, 0]),
-            gathered: UnixMillis(i64::MIN),
+            gathered: Gathered::NONE,
         }
     }
 

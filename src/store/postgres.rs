@@ -12,7 +12,7 @@ use super::days::{self, DayTable, Days, Dropped};
 use super::rows::{Draft, SeriesKey};
 use super::sums::{self, Sums};
 use super::{READ_LIMIT, StoreError, expiry, migrations, sql};
-use crate::domain::stored::{Inserted, SenderCounts};
+use crate::domain::stored::{Gathered, Inserted, SenderCounts};
 use crate::domain::time::UnixMillis;
 use sqlx::postgres::{PgArguments, PgConnectOptions, PgPoolOptions, PgRow};
 use sqlx::{
@@ -58,7 +58,7 @@ pub(super) struct PostgresStore {
     pub(super) names_done: AtomicI64,
     /// What `kept` said when it was last read: since when events are kept, up to when sums are
     /// gathered.
-    held: Mutex<Option<(UnixMillis, UnixMillis)>>,
+    held: Mutex<Option<(UnixMillis, Gathered)>>,
     /// Whether a batch can't be one statement here.
     is_long_way: AtomicBool,
     statements: Statements,
@@ -126,17 +126,19 @@ impl Statements {
             })
             .collect();
         format!(
-            "WITH held AS MATERIALIZED (SELECT what, since FROM kept \
+            "WITH held AS MATERIALIZED (SELECT what, since, received_since FROM kept \
              WHERE what IN ('events', 'gathered') FOR SHARE), \
              added AS ({} RETURNING 1), to_senders AS ({}), {} \
              SELECT CAST(CASE WHEN (SELECT since FROM held WHERE what = 'events') = ${next} \
              AND (SELECT since FROM held WHERE what = 'gathered') = ${} \
+             AND (SELECT received_since FROM held WHERE what = 'gathered') = ${} \
              AND (SELECT COUNT(*) FROM added) = ${} THEN '1' ELSE 'moved' END AS BIGINT)",
             insert_events(),
             add_senders_from(&of_senders),
             sums.join(", "),
             next + 1,
-            next + 2
+            next + 2,
+            next + 3
         )
     }
 }
@@ -395,7 +397,8 @@ impl PostgresStore {
             add_row_values(&mut values, table.columns.len(), numbers)?;
         }
         add(&mut values, since.0)?;
-        add(&mut values, gathered.0)?;
+        add(&mut values, gathered.received.0)?;
+        add(&mut values, gathered.start.0)?;
         add(&mut values, i64::try_from(new.len()).unwrap_or(i64::MAX))?;
         match fetch(connection, &self.statements.batch, values).await {
             Ok(_) => Ok(Some(results)),

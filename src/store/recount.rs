@@ -64,9 +64,13 @@ impl Range {
 
     /// The condition that an event is in it and gathered.
     fn of_gathered(&self, alias: &str) -> String {
+        let mark = |column: &str| format!("(SELECT {column} FROM kept WHERE what = 'gathered')");
+        let (received, start) = (mark("since"), mark("received_since"));
         format!(
-            "{} AND {alias}received_at < (SELECT since FROM kept WHERE what = 'gathered')",
-            self.of_events(alias)
+            "{} AND {alias}received_at < {received} + CASE WHEN {alias}occurred_at < {start} \
+             THEN {} ELSE 0 END",
+            self.of_events(alias),
+            SLOT * MINUTE_MS
         )
     }
 

@@ -7,7 +7,7 @@
 
 use super::reader::{Arg, marks};
 use super::sql;
-use crate::domain::stored::{History, TimeBasis};
+use crate::domain::stored::{Gathered, History, TimeBasis};
 use crate::domain::time::{MINUTE_MS, UnixMillis, Window};
 
 /// Minutes that fine sums by class, actor and wait stand for.
@@ -364,7 +364,11 @@ impl Part {
         let spans = Cut::around((from, to), if is_minutes { SLOT } else { 1 });
         let mut conditions = vec![format!("p.width = {width}"), at_least("p.{start}", spans.0)];
         if is_tail {
-            conditions.push(at_least("p.received", minute(kept.gathered)));
+            let Gathered { received, start } = kept.gathered;
+            let received = minute(received);
+            conditions.push(at_least("p.received", received));
+            let later = at_least("p.received", received.saturating_add(1));
+            conditions.push(format!("({later} OR {})", at_least("p.start", minute(start))));
         }
         if width == SLOT && kept.events.is_limited() {
             // What is older is in the hours, and about to be removed.

@@ -420,9 +420,31 @@ async fn sums_are_the_same_before_and_after_they_are_gathered(store: Store) {
     };
     let before = ask().await;
     assert!(before.iter().all(|(totals, ..)| totals.attempts > 0));
-    gather(&store, UnixMillis(NOW.0 + HOUR_MS)).await;
+    // In the middle of it as well, whatever is stored meanwhile by a clock that is behind.
+    let keep = Keep { events: Millis(i64::MAX), sums: Millis(i64::MAX), max_bytes: None };
+    let mut steps = 0;
+    while store.tidy(keep, UnixMillis(NOW.0 + HOUR_MS)).await.unwrap() == Tidied::More {
+        steps += 1;
+        if steps % 4 == 1 {
+            assert_sums(&store).await;
+            assert_eq!(ask().await, before, "after {steps} steps");
+        }
+    }
+    assert!(steps > 8, "{steps}");
     assert_sums(&store).await;
     assert_eq!(ask().await, before);
+    // What was received in five minutes that are gathered to the middle.
+    let more: Vec<NewEvent> = mixed(1_600).split_off(1_500);
+    store.insert(&more[..50], UnixMillis(NOW.0 + 2 * HOUR_MS)).await.unwrap();
+    let later = UnixMillis(NOW.0 + 3 * HOUR_MS);
+    assert_eq!(store.tidy(keep, later).await.unwrap(), Tidied::More);
+    store.insert(&more[50..], UnixMillis(NOW.0 + 2 * HOUR_MS + 1)).await.unwrap();
+    assert_sums(&store).await;
+    let everything = counted(batch.iter().chain(&more));
+    assert_eq!(store.totals(&always()).await.unwrap(), everything);
+    gather(&store, later).await;
+    assert_sums(&store).await;
+    assert_eq!(store.totals(&always()).await.unwrap(), everything);
 }
 
 async fn any_window_is_counted_exactly(store: Store) {

@@ -14,7 +14,7 @@ use crate::store::StoreError;
 use crate::store::gather::{self, Sheaf};
 use crate::store::kept::{self, Keep, Tidied, What};
 use crate::store::sums::{self, Sums};
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
 use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -112,19 +112,22 @@ impl Writer {
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let kept = read(&transaction)?;
-        let next: Option<i64> = transaction
+        let next: Option<(i64, i64)> = transaction
             .prepare_cached(gather::NEXT)?
-            .query_one(params![sums::minute(kept.gathered), gather::over_at(now)], |row| {
-                row.get(0)
-            })?;
-        let Some(received) = next else { return Ok(false) };
-        let sheaf = Sheaf::of_stretch(received, &kept);
+            .query_one(gather::next_after(&kept, gather::over_at(now)), |row| {
+                Ok((row.get(0)?, row.get(1)?))
+            })
+            .optional()?;
+        let Some((received, start)) = next else { return Ok(false) };
+        let sheaf = Sheaf::of_stretch(received, start);
         for text in sheaf.statements() {
             transaction.execute(&text, [])?;
         }
-        transaction.prepare_cached(gather::MOVE)?.execute(params![sheaf.mark().0])?;
+        let mark = sheaf.mark();
+        let values = params![mark.received.0, mark.start.0];
+        transaction.prepare_cached(gather::MOVE)?.execute(values)?;
         transaction.commit()?;
-        self.kept.gathered = sheaf.mark();
+        self.kept.gathered = mark;
         Ok(true)
     }
 

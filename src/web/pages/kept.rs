@@ -77,7 +77,7 @@ mod tests {
         let aged = History {
             events: since(30, false),
             sums: since(400, false),
-            gathered: UnixMillis(i64::MIN),
+            gathered: crate::domain::stored::Gathered::NONE,
         };
         assert_eq!(note(&aged, &view(30), None), None);
         let older = note(&aged, &view(31), None).unwrap();
