@@ -1,6 +1,7 @@
 //! The one reader of the wall clock. Everything else takes `now` as a value or asks a [`Clock`].
 
 use crate::domain::time::{Millis, UnixMillis};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -49,6 +50,42 @@ impl Clock for ManualClock {
     }
 }
 
+/// A clock that is put forward by hand at first, and runs as the machine's does once it is let go:
+/// for made-up data that was received long ago and goes on now.
+#[derive(Debug, Default)]
+pub struct StagedClock {
+    stands_at: AtomicI64,
+    /// How far it is ahead of the machine's clock, once it runs.
+    ahead: OnceLock<Millis>,
+}
+
+impl StagedClock {
+    /// A clock that stands at `now`.
+    pub fn at(now: UnixMillis) -> Self {
+        Self { stands_at: AtomicI64::new(now.0), ahead: OnceLock::new() }
+    }
+
+    /// Puts it to `now`, while it stands.
+    pub fn set(&self, now: UnixMillis) {
+        self.stands_at.store(now.0, Ordering::SeqCst);
+    }
+
+    /// Lets it run from where it stands.
+    pub fn run(&self) {
+        let stands_at = UnixMillis(self.stands_at.load(Ordering::SeqCst));
+        self.ahead.get_or_init(|| stands_at.since(SystemClock.now()));
+    }
+}
+
+impl Clock for StagedClock {
+    fn now(&self) -> UnixMillis {
+        match self.ahead.get() {
+            Some(ahead) => SystemClock.now().plus(*ahead),
+            None => UnixMillis(self.stands_at.load(Ordering::SeqCst)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +98,18 @@ mod tests {
         assert_eq!(clock.now(), UnixMillis(1_500));
         clock.set(UnixMillis(7));
         assert_eq!(clock.now(), UnixMillis(7));
+    }
+
+    #[test]
+    fn a_staged_clock_stands_and_then_runs_from_there() {
+        let clock = StagedClock::at(UnixMillis(1_000));
+        assert_eq!(clock.now(), UnixMillis(1_000));
+        clock.set(UnixMillis(2_000));
+        assert_eq!(clock.now(), UnixMillis(2_000));
+        clock.run();
+        clock.set(UnixMillis(9_000_000));
+        let now = clock.now();
+        assert!((UnixMillis(2_000)..UnixMillis(1_000_000)).contains(&now), "{now:?}");
     }
 
     #[test]

@@ -217,6 +217,17 @@ pub struct Delivery {
     pub ended: Option<(Ended, UnixMillis)>,
 }
 
+/// How alerts stand, in numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The last evaluation; `None` before the first.
+    pub evaluated_at: Option<UnixMillis>,
+    /// How many alerts fire.
+    pub firing: i64,
+    /// How many are pending.
+    pub pending: i64,
+}
+
 /// Which deliveries are listed first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -274,6 +285,26 @@ impl Store {
         }
         statements.push(Statement::new(FORGET_ACKNOWLEDGEMENTS, Vec::new()));
         self.transact(statements).await.map(drop)
+    }
+
+    /// How many alerts fire or are pending, and when that was last looked at.
+    #[tracing::instrument(name = "db.alerts.standing", level = "debug", skip_all)]
+    pub async fn alerts_standing(&self) -> Result<Standing, StoreError> {
+        let mut reader = self.reader().await?;
+        let clock = reader.first("SELECT minute FROM alert_clock WHERE id = 1", &[]).await?;
+        let minute = clock.map(|row| row.int(0)).transpose()?.filter(|minute| *minute > i64::MIN);
+        let mut standing = Standing {
+            evaluated_at: minute.map(|minute| UnixMillis(minute.saturating_mul(MINUTE_MS))),
+            ..Standing::default()
+        };
+        for row in reader.all(STANDING, &[]).await? {
+            let (status, alerts) = (row.text(0)?, row.int(1)?);
+            match &*status {
+                "firing" => standing.firing = alerts,
+                _ => standing.pending = alerts,
+            }
+        }
+        Ok(standing)
     }
 
     /// Alerts, firing ones first, then pending ones, then those that ended since `recent`; the
@@ -545,6 +576,13 @@ impl Store {
         let rows = self.reader().await?.all(text, &[limit.into()]).await?;
         rows.iter().map(delivery).collect()
     }
+
+    /// What was told of one alert or waits for it, newest first, at most `limit`.
+    pub async fn deliveries_of(&self, id: i64, limit: i64) -> Result<Vec<Delivery>, StoreError> {
+        let text = format!("{TOLD} WHERE o.alert_id = $1 ORDER BY o.id DESC LIMIT $2");
+        let rows = self.reader().await?.all(text, &[id.into(), limit.into()]).await?;
+        rows.iter().map(delivery).collect()
+    }
 }
 
 /// Moves the clock of the evaluations to `$1` where it stands at `$2`.
@@ -596,6 +634,9 @@ SELECT a.id, a.rule, a.service, a.upstream, a.environment, a.state, a.changes, a
 a.evaluated_at, a.made, a.latest, k.who, k.why, COALESCE(k.at, 0), COALESCE(k.until_at, 0) \
 FROM alerts a LEFT JOIN alert_acknowledgements k \
 ON k.alert_id = a.id AND k.fired_at = a.fired_at";
+
+const STANDING: &str = "\
+SELECT status, COUNT(*) FROM alerts WHERE status IN ('firing', 'pending') GROUP BY status";
 
 const HISTORY: &str = "\
 SELECT number, at, change, state, finding FROM alert_history WHERE alert_id = $1 \

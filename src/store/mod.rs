@@ -55,7 +55,7 @@ mod verify;
 pub use alert_sums::PairOfSums;
 pub use alerts::{
     Acknowledgement, Alert, Changed, Delivery, Due, Ended, Evaluation, HISTORY_KEPT, HistoryItem,
-    KnownAlert, NewSilence, Order, Sent, Silence, TOLD_KEPT,
+    KnownAlert, NewSilence, Order, Sent, Silence, Standing, TOLD_KEPT,
 };
 pub use counts::{OTHER, TOP_VALUES};
 pub use error::StoreError;

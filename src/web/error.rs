@@ -38,6 +38,8 @@ spelled_enum! {
         NotFound => "not-found",
         /// The address doesn't take this method.
         MethodNotAllowed => "method-not-allowed",
+        /// It isn't in the state that this needs.
+        Conflict => "conflict",
         /// The body took too long to arrive.
         RequestTimeout => "request-timeout",
         /// The body, or what it inflates to, or the number of items, is too large.
@@ -81,6 +83,7 @@ impl Code {
             Self::ForeignOrigin => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Conflict => StatusCode::CONFLICT,
             Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType | Self::UnsupportedEncoding => {
@@ -111,6 +114,7 @@ impl Code {
             Self::ForeignOrigin => "Refused: sent by a page of another site",
             Self::NotFound => "There is nothing at this address",
             Self::MethodNotAllowed => "This address doesn't take this method",
+            Self::Conflict => "That isn't possible in this state",
             Self::RequestTimeout => "The request took too long to arrive",
             Self::TooLarge => "Too large",
             Self::UnsupportedMediaType => "This media type isn't read here",

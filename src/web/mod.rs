@@ -59,6 +59,7 @@ fn open() -> OpenApiRouter<AppState> {
         .routes(routes!(assets::favicon))
         .routes(routes!(login::show, login::enter))
         .routes(routes!(login::leave))
+        .routes(routes!(pages::docs::alerts))
 }
 
 /// For senders.
@@ -85,6 +86,12 @@ fn reading() -> OpenApiRouter<AppState> {
                 .layer(DefaultBodyLimit::disable()),
         )
         .routes(routes!(pages::marks::create))
+        .routes(routes!(pages::alerts::show))
+        .routes(routes!(pages::alerts::one::show))
+        .routes(routes!(pages::alerts::forms::acknowledge_alert))
+        .routes(routes!(pages::alerts::forms::withdraw_acknowledgement))
+        .routes(routes!(pages::alerts::forms::create))
+        .routes(routes!(pages::alerts::forms::end_silence))
         .routes(routes!(pages::send::show))
         .routes(routes!(api::twins::overview))
         .routes(routes!(api::twins::triage))
@@ -96,6 +103,11 @@ fn reading() -> OpenApiRouter<AppState> {
         .routes(routes!(api::twins::service))
         .routes(routes!(api::twins::send))
         .routes(routes!(api::marks::list, api::marks::create))
+        .routes(routes!(api::alerts::list))
+        .routes(routes!(api::alerts::show))
+        .routes(routes!(api::alerts::acknowledge, api::alerts::withdraw))
+        .routes(routes!(api::alerts::silences, api::alerts::silence))
+        .routes(routes!(api::alerts::end_silence))
         .routes(routes!(api::classify::create))
         .routes(routes!(api::metrics::show))
         .routes(routes!(api::export::rules))

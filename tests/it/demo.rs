@@ -19,7 +19,7 @@ impl Told {
     async fn load() -> Self {
         let app = TestApp::start().await;
         let story = story::tell(UnixMillis::parse_rfc3339(END).unwrap(), 1);
-        demo::load(&app.state, &story).await.unwrap();
+        demo::load(&app.state, &story, |now| app.clock.set(now)).await.unwrap();
         Self { app, story }
     }
 

@@ -97,10 +97,20 @@ async fn an_empty_service_shows_how_to_send_a_first_event() {
 async fn every_link_of_every_page_leads_somewhere() {
     let app = TestApp::start().await;
     app.store(&incident(30)).await;
-    let mut open: Vec<String> =
-        ["/", "/triage", "/events", "/services", "/classify", "/send", "/lookup", "/login"]
-            .map(ToOwned::to_owned)
-            .to_vec();
+    let mut open: Vec<String> = [
+        "/",
+        "/triage",
+        "/alerts",
+        "/docs/alerts",
+        "/events",
+        "/services",
+        "/classify",
+        "/send",
+        "/lookup",
+        "/login",
+    ]
+    .map(ToOwned::to_owned)
+    .to_vec();
     open.push(format!("/triage?service=checkout&upstream=api.example.com&{WINDOW}"));
     let mut seen = std::collections::BTreeSet::new();
     while let Some(address) = open.pop() {
@@ -517,6 +527,10 @@ async fn the_document_and_the_router_know_the_same_addresses() {
                 .replace("dashboards/checkout", "dashboards/retrylens-self");
             let answer = match method.as_str() {
                 "get" => app.get(&format!("{address}?id=e-1-1")).await,
+                "delete" => {
+                    let request = axum::http::Request::delete(&address);
+                    app.send(request.body(axum::body::Body::empty()).unwrap()).await
+                }
                 _ => app.post(&address, &json!({})).await,
             };
             let is_known =
@@ -570,6 +584,8 @@ async fn answers_match_their_description() {
         ("/api/v1/services", format!("/api/v1/services?{WINDOW}")),
         ("/api/v1/services/{name}", format!("/api/v1/services/checkout?{WINDOW}")),
         ("/api/v1/send", "/api/v1/send".to_owned()),
+        ("/api/v1/alerts", "/api/v1/alerts".to_owned()),
+        ("/api/v1/silences", "/api/v1/silences".to_owned()),
     ] {
         let answer = app.get(&address).await.json();
         let content = &document["paths"][path]["get"]["responses"]["200"]["content"];

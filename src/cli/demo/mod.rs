@@ -3,15 +3,17 @@
 pub mod story;
 
 use crate::app::{self, App};
-use crate::clock::{Clock, SystemClock};
+use crate::clock::{Clock, StagedClock, SystemClock};
 use crate::config::{Config, Sources};
 use crate::domain::stored::{Inserted, NewMark};
-use crate::domain::time::UnixMillis;
+use crate::domain::time::{MINUTE_MS, Millis, UnixMillis};
 use crate::ingest::native::{self, DecodeOptions, Format};
+use crate::pipeline::alerts::{self, Evaluator};
 use crate::shutdown::Shutdown;
 use crate::telemetry;
 use crate::web::AppState;
 use anyhow::{Context, bail};
+use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -36,7 +38,7 @@ pub(super) struct Args {
     /// Makes another hour of the same kind.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
-    /// Ends the hour at this time (RFC 3339) instead of now.
+    /// Ends the hour at this time (RFC 3339) instead of now; the demo's clock goes on from there.
     #[arg(long, value_name = "TIME")]
     end: Option<String>,
     /// Writes the events as NDJSON to standard output instead of serving them.
@@ -44,7 +46,7 @@ pub(super) struct Args {
     print: bool,
 }
 
-/// How many events are stored at once.
+/// How many events are stored at once, at most.
 const BATCH: usize = 2_000;
 
 /// Runs the command.
@@ -78,10 +80,12 @@ async fn serve(config: Arc<Config>, story: &Story, output: &mut dyn Write) -> an
     let shutdown = Shutdown::new();
     shutdown.on_signals()?;
     let listener = app::bind(&config).await?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let staged = Arc::new(StagedClock::at(story.from));
+    let clock: Arc<dyn Clock> = Arc::clone(&staged) as Arc<dyn Clock>;
     let app = App::build(Arc::clone(&config), Arc::clone(&clock), listener).await?;
     telemetry.export_metrics(app.state().metrics.clone(), clock)?;
-    load(app.state(), story).await?;
+    load(app.state(), story, |now| staged.set(now)).await?;
+    staged.run();
     output.write_all(greeting(&format!("http://{}", app.address()), story).as_bytes())?;
     output.flush()?;
     let result = app.run(shutdown).await;
@@ -89,29 +93,35 @@ async fn serve(config: Arc<Config>, story: &Story, output: &mut dyn Write) -> an
     Ok(result?)
 }
 
-/// Sends a story through the same door as a client's events, and marks its change.
+/// Sends a story through the same door as a client's events, each minute when it is over, evaluates
+/// the alerts after each, and marks the story's change. `set` puts the clock of `state` forward.
 ///
 /// # Errors
-/// Where an event is rejected or can't be stored.
-pub async fn load(state: &AppState, story: &Story) -> anyhow::Result<()> {
-    for part in story.events.chunks(BATCH) {
-        let body = serde_json::to_vec(part)?;
-        let options = DecodeOptions {
-            hasher: &state.hasher,
-            raw_keys: native::RawKeys::Refuse,
-            max_items: BATCH,
-            format: Format::Detect,
-        };
-        let decoded = native::decode(&body, &options)?;
-        if let Some(reject) = decoded.rejects.first() {
-            bail!("an event of the demo was rejected: {reject:?}");
+/// Where an event is rejected or can't be stored, or alerts can't be evaluated.
+pub async fn load(state: &AppState, story: &Story, set: impl Fn(UnixMillis)) -> anyhow::Result<()> {
+    let mut evaluator = Evaluator::new(
+        state.store.clone(),
+        state.metrics.clone(),
+        state.config.alerts.clone(),
+        state.config.server.base(),
+        Vec::new(),
+    );
+    let minute = |event: &Value| {
+        let at = event.get("occurred_at").and_then(Value::as_str);
+        at.and_then(UnixMillis::parse_rfc3339).map_or(i64::MIN, |at| at.0.div_euclid(MINUTE_MS))
+    };
+    for events in story.events.chunk_by(|one, next| minute(one) == minute(next)) {
+        let end = UnixMillis((events.first().map_or(0, minute) + 1).saturating_mul(MINUTE_MS));
+        set(end.plus(Millis(-1)).min(story.to));
+        for part in events.chunks(BATCH) {
+            store(state, part).await?;
         }
-        let events = decoded.events.into_iter().map(|(_, event)| event).collect();
-        let results = state.intake.submit(events).await?;
-        if results.iter().any(|result| *result != Inserted::Stored) {
-            bail!("an event of the demo was there already");
+        if end <= story.to {
+            set(end.plus(alerts::DELAY));
+            evaluator.catch_up(end.plus(alerts::DELAY)).await?;
         }
     }
+    set(story.to.plus(alerts::DELAY));
     let mark = NewMark {
         at: story.changed_at,
         service: Some("checkout".to_owned()),
@@ -119,6 +129,27 @@ pub async fn load(state: &AppState, story: &Story) -> anyhow::Result<()> {
         title: story.change.to_owned(),
     };
     state.store.add_mark(mark).await?;
+    Ok(())
+}
+
+/// Stores some events.
+async fn store(state: &AppState, events: &[Value]) -> anyhow::Result<()> {
+    let body = serde_json::to_vec(events)?;
+    let options = DecodeOptions {
+        hasher: &state.hasher,
+        raw_keys: native::RawKeys::Refuse,
+        max_items: BATCH,
+        format: Format::Detect,
+    };
+    let decoded = native::decode(&body, &options)?;
+    if let Some(reject) = decoded.rejects.first() {
+        bail!("an event of the demo was rejected: {reject:?}");
+    }
+    let events = decoded.events.into_iter().map(|(_, event)| event).collect();
+    let results = state.intake.submit(events).await?;
+    if results.iter().any(|result| *result != Inserted::Stored) {
+        bail!("an event of the demo was there already");
+    }
     Ok(())
 }
 
@@ -132,6 +163,7 @@ fn greeting(base: &str, story: &Story) -> String {
         "retrylens {version}, demo: {events} made-up events of one hour\n\
          listening: {address}\n\
          overview:  {base}/?{times}\n\
+         alerts:    {base}/alerts\n\
          a CDN's rate rule, hit by one key:\n  {checkout}\n\
          the application behind the same CDN:\n  {storefront}\n\
          SDK and application both retry:\n  {catalog}\n  {base}/operations/{operation}\n\

@@ -23,6 +23,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
         (name = "classify", description = "One response in hand"),
         (name = "services", description = "Report cards"),
         (name = "marks", description = "Changes, to compare before and after"),
+        (name = "alerts", description = "Alerts, silences, and what was told of them"),
         (name = "export", description = "Alert rules and dashboards for other tools"),
         (name = "health", description = "For orchestrators"),
         (name = "pages", description = "For people"),
@@ -58,7 +59,9 @@ pub(crate) fn with_own_ids(mut document: utoipa::openapi::OpenApi) -> utoipa::op
             .filter(|c| !matches!(c, '{' | '}'))
             .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
             .collect();
-        for (method, operation) in [("get", &mut item.get), ("post", &mut item.post)] {
+        let methods =
+            [("get", &mut item.get), ("post", &mut item.post), ("delete", &mut item.delete)];
+        for (method, operation) in methods {
             if let Some(operation) = operation {
                 operation.operation_id = Some(format!("{method}{}", words.trim_end_matches('_')));
             }

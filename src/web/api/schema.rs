@@ -1,6 +1,7 @@
 //! How the words and values of `domain` are described in the OpenAPI document. They are described
 //! here and not there, since `domain` knows nothing of the web.
 
+use crate::domain::alerts::{Severity, Transition};
 use crate::domain::checklist::{AnswerState, GradeMark, NextAction, Step, Table};
 use crate::domain::classify::{
     Certainty, CollectNext, Evidence, Layer, LimitType, LimitUnit, Responder, Says, Tri, Verdict,
@@ -51,6 +52,8 @@ words! {
     Step: "One of the eight steps.",
     AnswerState: "What a step says.",
     GradeMark: "The mark of one mistake or habit.",
+    Severity: "How bad an alert is: `critical` wakes someone, `warning` is a ticket.",
+    Transition: "A change of an alert.",
 }
 
 /// Refers to another described type.

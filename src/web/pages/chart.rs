@@ -23,6 +23,8 @@ const LIMITED: RGBColor = RGBColor(5, 5, 5);
 const SERVED: RGBColor = RGBColor(6, 6, 6);
 /// Marks that must be seen, such as the promised wait.
 const INK: RGBColor = RGBColor(7, 7, 7);
+/// The stretch in which an alert fires.
+const FIRING: RGBColor = RGBColor(8, 8, 8);
 
 /// How many attempts a ladder draws at most; the table below it holds all.
 pub const MAX_RUNGS: usize = 40;
@@ -34,6 +36,40 @@ pub struct Chart {
     pub wide: String,
     /// For narrower ones.
     pub narrow: String,
+}
+
+/// How large a drawing is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Size {
+    /// As wide as the page.
+    Full,
+    /// Half of it.
+    Half,
+}
+
+impl Size {
+    /// Pixels of the wide and the narrow drawing.
+    const fn pixels(self) -> [(u32, u32); 2] {
+        match self {
+            Self::Full => [(1160, 240), (360, 220)],
+            Self::Half => [(560, 200), (360, 180)],
+        }
+    }
+}
+
+/// A ratio over time beside its threshold.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Line<'a> {
+    /// What is shown.
+    pub window: Window,
+    /// The ratio at moments in order; `None` where nothing was counted.
+    pub points: &'a [(UnixMillis, Option<f64>)],
+    /// What it is compared with.
+    pub threshold: f64,
+    /// Whether it is labelled in percent.
+    pub is_share: bool,
+    /// When its alert fires or fired.
+    pub firing: Option<Window>,
 }
 
 /// Counts of one stretch of time on a time line.
@@ -173,33 +209,17 @@ pub fn timeline(
     window: Window,
     width: Millis,
     points: &[Point],
+    size: Size,
 ) -> Chart {
-    let draw = |size: (u32, u32)| {
-        let mut svg = String::new();
-        // Drawing into a string cannot fail; a chart that did would be left out.
-        match draw_timeline(&mut svg, size, window, width, points) {
-            Ok(()) => svg,
-            Err(_) => String::new(),
-        }
-    };
-    Chart {
-        wide: dress(
-            &draw((1160, 240)),
-            (1160, 240),
-            &format!("{id}-w"),
-            "chart-wide",
-            title,
-            description,
-        ),
-        narrow: dress(
-            &draw((360, 220)),
-            (360, 220),
-            &format!("{id}-n"),
-            "chart-narrow",
-            title,
-            description,
-        ),
-    }
+    both(id, title, description, size.pixels(), |svg, size| {
+        draw_timeline(svg, size, window, width, points)
+    })
+}
+
+/// A ratio as a line, its threshold dashed, and the stretch in which its alert fires shaded. `id`,
+/// `title` and `description` as above.
+pub fn line(id: &str, title: &str, description: &str, line: &Line<'_>, size: Size) -> Chart {
+    both(id, title, description, size.pixels(), |svg, size| draw_line(svg, size, line))
 }
 
 /// The attempts of one operation: a bar each, the waits between them, promised waits as ticks.
@@ -207,31 +227,31 @@ pub fn ladder(id: &str, title: &str, description: &str, rungs: &[Rung]) -> Chart
     let shown: Vec<Rung> = rungs.iter().copied().take(MAX_RUNGS).collect();
     let rows = u32::try_from(shown.len()).unwrap_or(0);
     let height = 44 + rows * 26;
-    let draw = |size: (u32, u32)| {
+    both(id, title, description, [(1160, height), (360, height)], |svg, size| {
+        draw_ladder(svg, size, &shown)
+    })
+}
+
+/// A drawing in its two sizes.
+fn both(
+    id: &str,
+    title: &str,
+    description: &str,
+    [wide, narrow]: [(u32, u32); 2],
+    draw: impl Fn(&mut String, (u32, u32)) -> Drawn,
+) -> Chart {
+    let drawn = |size| {
         let mut svg = String::new();
-        match draw_ladder(&mut svg, size, &shown) {
+        // Drawing into a string cannot fail; a chart that did would be left out.
+        match draw(&mut svg, size) {
             Ok(()) => svg,
             Err(_) => String::new(),
         }
     };
-    Chart {
-        wide: dress(
-            &draw((1160, height)),
-            (1160, height),
-            &format!("{id}-w"),
-            "chart-wide",
-            title,
-            description,
-        ),
-        narrow: dress(
-            &draw((360, height)),
-            (360, height),
-            &format!("{id}-n"),
-            "chart-narrow",
-            title,
-            description,
-        ),
-    }
+    let dressed = |size, end: &str, class| {
+        dress(&drawn(size), size, &format!("{id}-{end}"), class, title, description)
+    };
+    Chart { wide: dressed(wide, "w", "chart-wide"), narrow: dressed(narrow, "n", "chart-narrow") }
 }
 
 /// Replaces plotters' opening tag by one that scales and is named.
@@ -356,6 +376,72 @@ fn draw_timeline(
     Ok(())
 }
 
+fn draw_line(svg: &mut String, size: (u32, u32), line: &Line<'_>) -> Drawn {
+    let root = SVGBackend::with_string(svg, size).into_drawing_area();
+    let narrow = size.0 < 400;
+    let Line { window, points, threshold, is_share, firing } = *line;
+    let highest = points.iter().filter_map(|(_, value)| *value).fold(threshold, f64::max);
+    let top = round_top(highest * 1.1);
+    let axis = TimeAxis { range: window.from.0..window.to.0, relative: false };
+    let mut chart = ChartBuilder::on(&root)
+        .margin_top(8)
+        .margin_right(if narrow { 22 } else { 24 })
+        .x_label_area_size(26)
+        .y_label_area_size(52)
+        .build_cartesian_2d(axis, 0.0..top)?;
+    if let Some(firing) = firing {
+        let within = |at: UnixMillis| at.0.clamp(window.from.0, window.to.0);
+        let (from, to) = (within(firing.from), within(firing.to));
+        chart.draw_series([Rectangle::new([(from, 0.0), (to, top)], FIRING.filled())])?;
+        chart.draw_series([PathElement::new(vec![(from, 0.0), (from, top)], AXIS)])?;
+    }
+    let label = |value: &f64| {
+        if is_share {
+            let text = format!("{:.1}", value * 100.0);
+            format!("{} %", text.strip_suffix(".0").unwrap_or(&text))
+        } else {
+            let text = format!("{value:.1}");
+            text.strip_suffix(".0").unwrap_or(&text).to_owned()
+        }
+    };
+    chart
+        .configure_mesh()
+        .disable_x_mesh()
+        .light_line_style(TRANSPARENT)
+        .bold_line_style(GRID)
+        .axis_style(AXIS)
+        .x_labels(if narrow { 4 } else { 7 })
+        .y_labels(4)
+        .y_label_formatter(&label)
+        .label_style(label_style(15))
+        .draw()?;
+    let dashed = [(window.from.0, threshold), (window.to.0, threshold)];
+    chart.draw_series(DashedLineSeries::new(dashed, 7, 4, INK.stroke_width(2)))?;
+    // A gap in the numbers is a gap in the line.
+    for part in points.split(|(_, value)| value.is_none()) {
+        let known = part.iter().filter_map(|(at, value)| Some((at.0, (*value)?)));
+        let known: Vec<(i64, f64)> = known.collect();
+        if let [alone] = known[..] {
+            chart.draw_series([Circle::new(alone, 2, LIMITED.filled())])?;
+        } else {
+            chart.draw_series(LineSeries::new(known, LIMITED.stroke_width(2)))?;
+        }
+    }
+    root.present()?;
+    Ok(())
+}
+
+/// The least round ratio that is not below `value`.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "ratios on pages stay far below 2^53 thousandths"
+)]
+fn round_top(value: f64) -> f64 {
+    let thousandths = (value * 1_000.0).ceil().clamp(10.0, 1e12) as i64;
+    round_up(thousandths) as f64 / 1_000.0
+}
+
 fn draw_ladder(svg: &mut String, size: (u32, u32), rungs: &[Rung]) -> Drawn {
     let root = SVGBackend::with_string(svg, size).into_drawing_area();
     let narrow = size.0 < 600;
@@ -438,7 +524,7 @@ mod tests {
             Point { start: UnixMillis(0), requests: 40, retries: 10, limited: 12 },
             Point { start: UnixMillis(MINUTE_MS), requests: 0, retries: 0, limited: 0 },
         ];
-        let chart = timeline("c", "A <b>", "d", window(), Millis(MINUTE_MS), &points);
+        let chart = timeline("c", "A <b>", "d", window(), Millis(MINUTE_MS), &points, Size::Full);
         for svg in [&chart.wide, &chart.narrow] {
             assert!(svg.contains("role=\"img\"") && svg.contains("A &lt;b&gt;"), "{svg}");
             assert!(!svg.contains("style="), "{svg}");
@@ -449,9 +535,10 @@ mod tests {
 
     #[test]
     fn empty_and_extreme_numbers_still_draw() {
-        assert!(timeline("c", "t", "d", window(), Millis(MINUTE_MS), &[]).wide.contains("</svg>"));
+        let none = timeline("c", "t", "d", window(), Millis(MINUTE_MS), &[], Size::Half);
+        assert!(none.wide.contains("</svg>"));
         let huge = Point { start: UnixMillis(0), requests: 1 << 50, retries: 1 << 50, limited: 0 };
-        let chart = timeline("c", "t", "d", window(), Millis(MINUTE_MS), &[huge]);
+        let chart = timeline("c", "t", "d", window(), Millis(MINUTE_MS), &[huge], Size::Full);
         assert!(chart.wide.contains("</svg>"));
         let rung = Rung {
             attempt: 1,
@@ -462,6 +549,29 @@ mod tests {
         };
         assert!(ladder("l", "t", "d", &[rung]).wide.contains("#070707"));
         assert!(ladder("l", "t", "d", &[]).narrow.contains("</svg>"));
+    }
+
+    #[test]
+    fn a_ratio_is_drawn_beside_its_threshold_with_gaps_and_the_firing() {
+        let at = |minute: i64| UnixMillis(minute * MINUTE_MS);
+        let points = [(at(1), Some(0.1)), (at(2), Some(0.4)), (at(3), None), (at(9), Some(0.9))];
+        let firing = Some(Window { from: at(2), to: at(900) });
+        let line =
+            |points| Line { window: window(), points, threshold: 0.2, is_share: true, firing };
+        let chart = super::line("c", "t", "d", &line(&points), Size::Half);
+        for svg in [&chart.wide, &chart.narrow] {
+            assert_eq!(svg.matches("stroke=\"#050505\"").count(), 1, "a line");
+            assert!(svg.matches("stroke=\"#070707\"").count() > 5, "dashes");
+            assert_eq!(svg.matches("<circle").count(), 1, "{svg}");
+            assert!(svg.contains("#080808") && svg.contains("50 %") && !svg.contains("style="));
+        }
+        let empty = super::line("c", "t", "d", &line(&[]), Size::Full);
+        assert!(empty.wide.contains("</svg>") && !empty.wide.contains("#050505"));
+        let huge = super::line("c", "t", "d", &line(&[(at(1), Some(1e300))]), Size::Full);
+        assert!(huge.wide.contains("</svg>"));
+        for (value, top) in [(0.22, 0.4), (0.0, 0.01), (1.0, 1.0), (3.3, 4.0)] {
+            assert!((round_top(value) - top).abs() < 1e-9, "{value}");
+        }
     }
 
     #[test]

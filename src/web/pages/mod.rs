@@ -4,12 +4,14 @@
 //!
 //! - [`address`]: the whole view is in the address.
 //! - [`model`], [`words`], [`chart`], [`escape`]: what several pages are made of.
-//! - a file per page.
+//! - a file per page; [`alerts`] is a folder.
 
 pub mod address;
+pub mod alerts;
 pub mod attempt;
 pub mod chart;
 pub mod classify;
+pub mod docs;
 pub mod elsewhere;
 pub mod escape;
 pub mod event;
@@ -127,6 +129,9 @@ mod tests {
         render_all("triage", super::triage::TriagePage::samples());
         render_all("operation", super::operation::OperationPage::samples());
         render_all("rows", super::rows::RowsPage::samples());
+        render_all("alerts", super::alerts::AlertsPage::samples());
+        render_all("alert", super::alerts::one::AlertPage::samples());
+        render_all("docs", super::docs::DocsPage::samples());
     }
 
     /// Reads Markdown as a tracker would, links made of bare addresses included.

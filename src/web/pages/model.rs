@@ -307,6 +307,22 @@ impl Series {
 
     /// The drawing of this series.
     pub fn chart(&self, window: Window) -> super::chart::Chart {
+        self.chart_of(
+            "timeline",
+            "Requests and retries over time",
+            window,
+            super::chart::Size::Full,
+        )
+    }
+
+    /// The drawing of this series with an id, a title and a size of its own.
+    pub fn chart_of(
+        &self,
+        id: &str,
+        title: &str,
+        window: Window,
+        size: super::chart::Size,
+    ) -> super::chart::Chart {
         let points: Vec<super::chart::Point> = self
             .points
             .iter()
@@ -326,12 +342,13 @@ impl Series {
             self.width,
         );
         super::chart::timeline(
-            "timeline",
-            "Requests and retries over time",
+            id,
+            title,
             &description,
             window,
             Millis(self.width_ms),
             &points,
+            size,
         )
     }
 }
@@ -458,10 +475,11 @@ impl Shell {
     }
 
     /// The entries of the navigation: name, address, word.
-    pub fn nav(&self) -> [(&'static str, &'static str, &'static str); 6] {
+    pub fn nav(&self) -> [(&'static str, &'static str, &'static str); 7] {
         [
             ("overview", "/", "Overview"),
             ("triage", "/triage", "Triage"),
+            ("alerts", "/alerts", "Alerts"),
             ("events", "/events", "Attempts"),
             ("services", "/services", "Services"),
             ("classify", "/classify", "Classify"),

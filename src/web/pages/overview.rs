@@ -12,6 +12,7 @@ use crate::domain::event::Vantage;
 use crate::domain::stored::{Bucket, Counts, Pair, Scope, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
 use crate::metrics::{Caps, Overflow};
+use crate::store::Standing;
 use crate::web::api::Problems;
 use crate::web::extract::Query;
 use crate::web::{AppState, Failure};
@@ -159,6 +160,32 @@ impl PairOut {
     }
 }
 
+/// How many alerts there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct AlertCounts {
+    /// How many fire.
+    pub firing: i64,
+    /// How many are pending.
+    pub pending: i64,
+    /// The last evaluation; null before the first.
+    pub evaluated_at: Option<Stamp>,
+}
+
+impl AlertCounts {
+    /// How many fire and are pending, in words.
+    pub fn text(&self) -> String {
+        let firing = match self.firing {
+            0 => "No alert fires".to_owned(),
+            1 => "1 alert fires".to_owned(),
+            n => format!("{} alerts fire", words::count(n)),
+        };
+        match self.pending {
+            0 => firing,
+            n => format!("{firing}, {} pending", words::count(n)),
+        }
+    }
+}
+
 /// What the overview shows.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct Overview {
@@ -170,6 +197,8 @@ pub struct Overview {
     pub source_note: Option<String>,
     /// The numbers over all pairs with that source.
     pub figures: Vec<Figure>,
+    /// Alerts of all services, whatever the view.
+    pub alerts: AlertCounts,
     /// Services and their upstreams, worst first; the worst 500 of them.
     pub pairs: Vec<PairOut>,
     /// How many there are in all.
@@ -197,6 +226,8 @@ pub struct Input {
     pub buckets: Vec<Bucket>,
     /// Services and their upstreams, worst first.
     pub pairs: Vec<Pair>,
+    /// How alerts stand.
+    pub standing: Standing,
     /// When the newest event was stored.
     pub last_event_at: Option<UnixMillis>,
     /// Where the window is empty: an attempt of the scope outside of it.
@@ -227,6 +258,7 @@ impl Input {
             elsewhere,
             buckets: store.buckets(&view, bucket_width(view.window)).await?,
             pairs,
+            standing: store.alerts_standing().await?,
             last_event_at: store.last_event_at().await?,
             overflow: state.metrics.overflow(),
             caps: state.config.metrics.caps,
@@ -271,6 +303,11 @@ impl Overview {
             source: input.source,
             source_note: source_note(input.source, uncounted),
             figures: figures(view, &input.totals),
+            alerts: AlertCounts {
+                firing: input.standing.firing,
+                pending: input.standing.pending,
+                evaluated_at: input.standing.evaluated_at.map(Stamp),
+            },
             pairs: input
                 .pairs
                 .iter()

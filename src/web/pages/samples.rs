@@ -1,6 +1,12 @@
 //! What the pages' tests are made of: an empty, a usual, an extreme and a hostile case of each.
 
-use super::{overview, triage};
+use super::alerts::drawing::{self, Drawing};
+use super::{alerts, overview, triage};
+use crate::domain::alerts::notice::Subject;
+use crate::domain::alerts::{
+    AlertSettings, AlertState, Finding as AlertFinding, Measure, Met, Notice, Rule, Severity, Span,
+    Sums, Transition, evaluate,
+};
 use crate::domain::checklist::{
     Answer, AnswerState, Facts, Finding, NextAction, PlannerInput, Step, Table, answers,
     samples as facts,
@@ -12,6 +18,10 @@ use crate::domain::stored::{
 };
 use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
 use crate::metrics::Overflow;
+use crate::store::{
+    Acknowledgement, Alert, Delivery, Due, Ended, HistoryItem, KnownAlert, NewSilence, Silence,
+    Standing,
+};
 
 /// The moment at which samples are asked for: 2026-11-11T08:00:00Z.
 pub(crate) const NOW: UnixMillis = UnixMillis(1_794_384_000_000);
@@ -238,6 +248,7 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
         totals: Counts::default(),
         buckets: Vec::new(),
         pairs: Vec::new(),
+        standing: Standing::default(),
         last_event_at: None,
         elsewhere: None,
         overflow: Vec::new(),
@@ -252,6 +263,7 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
             pair("search", "index.example.net", counts(1_300, 120, 60)),
             Pair { source: Vantage::Gateway, ..pair("mail", "smtp.example.org", counts(96, 0, 0)) },
         ],
+        standing: Standing { evaluated_at: Some(NOW), firing: 2, pending: 1 },
         last_event_at: Some(NOW),
         ..base.clone()
     };
@@ -392,5 +404,259 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
     samples.push(("nothing", of(&facts::empty())));
     samples.push(("extreme", of(&facts::extreme())));
     samples.push(("hostile-facts", of(&facts::hostile())));
+    samples
+}
+
+/// Sixty requests a minute, and so many more of whatever is bad.
+struct Stormy(i64);
+impl Sums for Stormy {
+    fn sum(&self, measure: Measure, span: Span) -> Option<i64> {
+        let per_minute = match measure {
+            Measure::Attempts => 60 + self.0,
+            Measure::Requests | Measure::Succeeded => 60,
+            _ => self.0,
+        };
+        Some(per_minute * i64::from(span.minutes))
+    }
+}
+
+/// An alert as the evaluator finds it, with stormy values when it was made and calm ones now.
+pub(crate) fn alert(id: i64, rule: &str, service: &str, state: AlertState) -> Alert {
+    let rule = Rule::named(rule).unwrap();
+    let (service, upstream) =
+        if rule.is_of_a_pair() { (service, "api.example.com") } else { ("", "") };
+    let thresholds = alert_settings().of(service, upstream);
+    let found = |storm| match rule.condition() {
+        Some(condition) => evaluate(condition, &thresholds, &Stormy(storm)),
+        None => AlertFinding { met: Met::No, value: None, readings: Vec::new() },
+    };
+    Alert {
+        known: KnownAlert {
+            id,
+            rule: rule.name.to_owned(),
+            subject: Subject {
+                service: service.to_owned(),
+                upstream: upstream.to_owned(),
+                environment: if service.is_empty() { String::new() } else { "prod".to_owned() },
+            },
+            state,
+            changes: 2,
+        },
+        since: state.fired_at().unwrap_or(NOW),
+        evaluated_at: NOW,
+        made: found(44),
+        latest: found(3),
+        acknowledged: None,
+        silence: None,
+    }
+}
+
+fn alert_settings() -> AlertSettings {
+    crate::config::Config::load(&crate::config::Sources::default()).unwrap().alerts
+}
+
+fn ago(minutes: i64) -> UnixMillis {
+    NOW.plus(Millis(-minutes * MINUTE_MS))
+}
+
+fn firing() -> AlertState {
+    AlertState::Firing { active_since: ago(22), fired_at: ago(20), false_since: None }
+}
+
+fn silence(text: &str) -> Silence {
+    Silence {
+        id: 7,
+        of: NewSilence {
+            rule: "Retrylens429Spike".to_owned(),
+            subject: Subject { service: text.to_owned(), ..Subject::default() },
+            from: ago(30),
+            until: ago(-90),
+            who: text.to_owned(),
+            why: text.to_owned(),
+        },
+        made_at: ago(30),
+    }
+}
+
+fn delivery(alert: &Alert, text: &str, ended: Option<Ended>) -> Delivery {
+    let Alert { known, made, .. } = alert;
+    Delivery {
+        of: Due {
+            id: 3,
+            alert_id: known.id,
+            receiver: text.to_owned(),
+            notice: Notice {
+                key: "alert_00112233445566778899aabbccddeeff".to_owned(),
+                alert: known.rule.clone(),
+                severity: Severity::Critical,
+                subject: known.subject.clone(),
+                change: Transition::Fired,
+                at: ago(20),
+                state: known.state,
+                summary: text.to_owned(),
+                description: text.to_owned(),
+                runbook_url: text.to_owned(),
+                dashboard_url: None,
+                value: made.value,
+                readings: made.readings.clone(),
+            },
+            made_at: ago(20),
+            attempt: 4,
+        },
+        next_at: ago(-2),
+        last_error: text.to_owned(),
+        ended: ended.map(|how| (how, ago(5))),
+    }
+}
+
+fn drawing() -> Drawing {
+    let values = (0..60_i64).map(|minute| drawing::Value {
+        at: crate::web::pages::model::Stamp(ago(60 - minute)),
+        part: if (20..45).contains(&minute) { minute * 4 } else { minute % 5 },
+        whole: if minute == 12 { 0 } else { 300 },
+    });
+    let measured = drawing::Measured {
+        what: "answered 429 / attempts".to_owned(),
+        minutes: 5,
+        threshold: 0.2,
+        is_share: true,
+        is_below: false,
+        values: values.collect(),
+    };
+    Drawing::Measured(measured, window())
+}
+
+pub(crate) fn alert_lists() -> Vec<(&'static str, alerts::Input)> {
+    let empty = alerts::Input {
+        wanted: alerts::Wanted { from: ago(24 * 60), ..alerts::Wanted::default() },
+        standing: Standing::default(),
+        pairs: 0,
+        alerts: Vec::new(),
+        drawings: std::collections::BTreeMap::new(),
+        silences: Vec::new(),
+        receivers: Vec::new(),
+        waiting: Vec::new(),
+        ended: Vec::new(),
+        settings: alert_settings(),
+        now: NOW,
+    };
+    let standing = |minutes| Standing { evaluated_at: Some(ago(minutes)), firing: 0, pending: 0 };
+    let calm = alerts::Input { standing: standing(0), pairs: 12, ..empty.clone() };
+    let late = alerts::Input { standing: standing(40), pairs: 12, ..empty.clone() };
+    let spike = alert(1, "Retrylens429Spike", "checkout", firing());
+    let silenced = Alert {
+        silence: Some(silence("sam")),
+        acknowledged: Some(Acknowledgement {
+            who: "sam".to_owned(),
+            why: "asked for a higher limit".to_owned(),
+            at: ago(10),
+            until: ago(-100),
+        }),
+        ..alert(2, "RetrylensRetryBudgetExceeded", "search", firing())
+    };
+    let over =
+        AlertState::Resolved { active_since: ago(90), fired_at: ago(88), resolved_at: ago(40) };
+    let pending = AlertState::Pending { active_since: ago(1) };
+    let usual = alerts::Input {
+        receivers: vec!["pager".to_owned()],
+        alerts: vec![
+            spike.clone(),
+            silenced,
+            alert(3, "RetrylensIngestStalled", "", firing()),
+            alert(4, "RetrylensRetriesOutgrowRequests", "checkout", pending),
+            alert(5, "RetrylensLayersMultiply", "catalog-sync", over),
+            alert(6, "RetrylensWaitAccumulates", "mail", over),
+        ],
+        drawings: [(1, drawing()), (2, drawing())].into_iter().collect(),
+        silences: vec![silence("checkout")],
+        waiting: vec![delivery(&spike, "pager", None)],
+        ended: vec![
+            delivery(&spike, "chat", Some(Ended::Delivered)),
+            delivery(&spike, "hook", Some(Ended::Dropped)),
+            delivery(&spike, "hook", Some(Ended::Superseded)),
+        ],
+        ..calm.clone()
+    };
+    let extreme = alerts::Input {
+        alerts: (0..700)
+            .map(|id| alert(id, "Retrylens429Spike", &format!("service-{id}"), firing()))
+            .collect(),
+        ..calm.clone()
+    };
+    let hostile = alerts::Input {
+        alerts: (0..)
+            .zip(hostile())
+            .map(|(id, text)| Alert {
+                silence: Some(silence(&text)),
+                ..alert(id, "Retrylens429Spike", &text, firing())
+            })
+            .collect(),
+        silences: hostile().iter().map(|text| silence(text)).collect(),
+        receivers: hostile(),
+        waiting: hostile().iter().map(|text| delivery(&spike, text, None)).collect(),
+        wanted: alerts::Wanted { service: Some(hostile()[1].clone()), ..empty.wanted.clone() },
+        ..calm.clone()
+    };
+    vec![
+        ("empty", empty),
+        ("calm", calm),
+        ("late", late),
+        ("usual", usual),
+        ("extreme", extreme),
+        ("hostile", hostile),
+    ]
+}
+
+pub(crate) fn alerts() -> Vec<(&'static str, alerts::one::Input)> {
+    let changes = |alert: &Alert| {
+        let (state, finding) = (alert.known.state, alert.made.clone());
+        let all =
+            [Transition::Resolved, Transition::Fired, Transition::Pended, Transition::Dropped];
+        (0..).zip(all).map(move |(number, change)| HistoryItem {
+            number,
+            at: ago(20 + number),
+            change,
+            state,
+            finding: finding.clone(),
+        })
+    };
+    let of = |alert: Alert, drawing: Option<Drawing>, text: &str| alerts::one::Input {
+        drawing,
+        history: changes(&alert).collect(),
+        deliveries: vec![delivery(&alert, text, None)],
+        silences: vec![silence(text)],
+        receivers: vec![text.to_owned()],
+        evaluated_at: Some(NOW),
+        settings: alert_settings(),
+        now: NOW,
+        alert,
+    };
+    let over =
+        AlertState::Resolved { active_since: ago(90), fired_at: ago(88), resolved_at: ago(40) };
+    let spike = |service: &str, state| alert(1, "Retrylens429Spike", service, state);
+    let attempts = Drawing::Attempts(
+        crate::web::pages::model::Series::of(window(), MINUTE_MS, &buckets()),
+        window(),
+    );
+    let gone = alerts::one::Input {
+        history: Vec::new(),
+        deliveries: Vec::new(),
+        receivers: Vec::new(),
+        ..of(spike("checkout", AlertState::Inactive), None, "pager")
+    };
+    let mut samples = vec![
+        ("firing", of(spike("checkout", firing()), Some(drawing()), "pager")),
+        ("over", of(spike("checkout", over), Some(drawing()), "pager")),
+        (
+            "waits",
+            of(alert(9, "RetrylensWaitAccumulates", "mail", firing()), Some(attempts), "pager"),
+        ),
+        ("own", of(alert(8, "RetrylensIngestStalled", "", firing()), None, "pager")),
+        ("gone", gone),
+    ];
+    samples.extend(hostile().iter().map(|text| {
+        let alert = Alert { silence: Some(silence(text)), ..spike(text, firing()) };
+        ("hostile", of(alert, Some(drawing()), text))
+    }));
     samples
 }

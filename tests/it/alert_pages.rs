@@ -1,0 +1,334 @@
+//! Alerts as people and programs see them: real events through the intake, the evaluator under a
+//! clock that is moved, then the pages, their twins, silences and acknowledgements.
+
+use crate::support::TestApp;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use retrylens::clock::Clock;
+use retrylens::domain::alerts::Severity;
+use retrylens::domain::alerts::notice::Addressee;
+use retrylens::domain::time::{MINUTE_MS, Millis, UnixMillis};
+use retrylens::pipeline::alerts::Evaluator;
+use retrylens::store::Sent;
+use scraper::{Html, Selector};
+use serde_json::{Value, json};
+
+/// The program with its evaluator, and a receiver `pager`.
+struct Watched {
+    app: TestApp,
+    evaluator: Evaluator,
+    minute: i64,
+    sent: u64,
+}
+
+impl Watched {
+    async fn start() -> Self {
+        let app = TestApp::start().await;
+        let state = &app.state;
+        let evaluator = Evaluator::new(
+            state.store.clone(),
+            state.metrics.clone(),
+            state.config.alerts.clone(),
+            "https://lens.example.com".to_owned(),
+            vec![Addressee { name: "pager".to_owned(), severities: Severity::ALL.to_vec() }],
+        );
+        let minute = app.clock.now().0 / MINUTE_MS;
+        Self { app, evaluator, minute, sent: 0 }
+    }
+
+    /// A minute in which `service` calls 60 times and gets 429 for so many of its first attempts,
+    /// each served by a retry; then the evaluation of it.
+    async fn live(&mut self, service: &str, refused: i64) {
+        let now = UnixMillis(self.minute * MINUTE_MS + 30_000);
+        self.app.clock.set(now);
+        let mut event = |attempt: i64, status: i64, count: i64| {
+            self.sent += 1;
+            json!({"event_id": format!("e{}", self.sent), "occurred_at": now.to_rfc3339(),
+                "service": service, "host": "api.example.com", "environment": "prod",
+                "attempt": attempt, "status": status, "count": count})
+        };
+        let mut events = vec![event(1, 200, 60 - refused)];
+        if refused > 0 {
+            events.extend([event(1, 429, refused), event(2, 200, refused)]);
+        }
+        self.app.store(&events).await;
+        self.minute += 1;
+        self.app.clock.set(UnixMillis(self.minute * MINUTE_MS + 8_000));
+        self.evaluator.catch_up(self.app.clock.now()).await.unwrap();
+    }
+
+    /// Calm, then a storm until the spike fires; its number.
+    async fn storm(&mut self, service: &str) -> i64 {
+        for _ in 0..5 {
+            self.live(service, 0).await;
+        }
+        for _ in 0..10 {
+            self.live(service, 30).await;
+            let alerts = self.json("/api/v1/alerts?alert=Retrylens429Spike").await;
+            if alerts["items"][0]["state"] == "firing" {
+                return alerts["items"][0]["id"].as_i64().unwrap();
+            }
+        }
+        panic!("the spike does not fire");
+    }
+
+    async fn json(&self, address: &str) -> Value {
+        let answer = self.app.get(address).await;
+        assert_eq!(answer.status, StatusCode::OK, "{address}: {}", answer.text);
+        answer.json()
+    }
+
+    async fn page(&self, address: &str) -> Html {
+        let answer = self.app.visit(address).await;
+        assert_eq!(answer.status, StatusCode::OK, "{address}: {}", answer.text);
+        let html = Html::parse_document(&answer.text);
+        assert!(html.errors.is_empty(), "{address}: {:?}", html.errors);
+        html
+    }
+
+    async fn delete(&self, address: &str) -> StatusCode {
+        self.app.send(Request::delete(address).body(Body::empty()).unwrap()).await.status
+    }
+}
+
+fn text(html: &Html, css: &str) -> String {
+    html.select(&Selector::parse(css).unwrap()).flat_map(|e| e.text()).collect()
+}
+
+fn attribute(html: &Html, css: &str, name: &str) -> Option<String> {
+    let found = html.select(&Selector::parse(css).unwrap()).next()?;
+    found.value().attr(name).map(ToOwned::to_owned)
+}
+
+#[tokio::test]
+async fn where_nothing_fires_the_page_says_what_is_watched_and_how_to_be_told() {
+    let mut watched = Watched::start().await;
+    let page = watched.page("/alerts").await;
+    let said = text(&page, "main");
+    assert!(said.contains("No alert fires") && said.contains("Not evaluated yet"), "{said}");
+    assert!(said.contains("Without events there is nothing to watch"), "{said}");
+    watched.live("checkout", 0).await;
+    let page = watched.page("/alerts").await;
+    let said = text(&page, "main");
+    assert!(said.contains("15 rules over 1 pair of service and upstream"), "{said}");
+    assert!(said.contains("Evaluated at 2026-11-11 12:01:00 (8 s ago)"), "{said}");
+    let export = attribute(&page, "a[href*='export/rules']", "href").unwrap();
+    assert_eq!(watched.app.get(&export).await.status, StatusCode::OK);
+    // An evaluator that stands still must not look like peace.
+    watched.app.clock.advance(Millis(10 * MINUTE_MS));
+    let said = text(&watched.page("/alerts").await, ".notice.bad");
+    assert!(said.contains("Alerts were last evaluated 10 min ago"), "{said}");
+    assert_eq!(watched.app.get("/alerts/12345").await.status, StatusCode::NOT_FOUND);
+    let odd = watched.app.get("/api/v1/alerts?alert=Nothing").await;
+    assert_eq!(odd.json()["parameter"], "alert", "{}", odd.text);
+}
+
+#[tokio::test]
+async fn a_firing_alert_shows_its_numbers_its_chart_and_the_way_to_its_triage() {
+    let mut watched = Watched::start().await;
+    let id = watched.storm("checkout").await;
+    let overview = watched.page("/").await;
+    assert!(text(&overview, ".standing").contains("fire"), "{}", text(&overview, ".standing"));
+    assert_eq!(attribute(&overview, ".standing a", "href").unwrap(), "/alerts");
+
+    let list = watched.json("/api/v1/alerts").await;
+    let states: Vec<&str> =
+        list["items"].as_array().unwrap().iter().map(|a| a["state"].as_str().unwrap()).collect();
+    let mut sorted = states.clone();
+    sorted.sort_by_key(|state| ["firing", "pending", "resolved"].iter().position(|s| s == state));
+    assert_eq!(states, sorted, "firing first, then pending, then what ended");
+    assert_eq!(list["firing"], states.iter().filter(|s| **s == "firing").count());
+
+    let one = watched.json(&format!("/api/v1/alerts/{id}")).await;
+    let alert = &one["alert"];
+    assert_eq!(
+        [&alert["service"], &alert["upstream"], &alert["environment"], &alert["severity"]],
+        ["checkout", "api.example.com", "prod", "critical"]
+    );
+    // The values of both windows beside their thresholds, as they made it fire and as they are.
+    let reading = |minutes: i64| {
+        let all = alert["readings"].as_array().unwrap().iter();
+        all.clone().find(|r| r["minutes"] == minutes && r["made"]["whole"] != 1).unwrap().clone()
+    };
+    let (short, long) = (reading(5), reading(30));
+    assert_eq!(
+        (&short["made"]["limit"], &long["made"]["limit"]),
+        (&json!("> 20%"), &json!("> 5%"))
+    );
+    for (reading, times) in [(&short, 5), (&long, 20)] {
+        for side in [&reading["made"], &reading["latest"]] {
+            let (part, whole) = (side["part"].as_i64().unwrap(), side["whole"].as_i64().unwrap());
+            assert!(part >= 60 && part * times > whole && side["met"] == true, "{side}");
+        }
+    }
+    // What is drawn is what was evaluated.
+    let values = one["measured"]["values"].as_array().unwrap();
+    let last = values.last().unwrap();
+    assert_eq!(one["measured"]["threshold"], 0.2);
+    assert_eq!(last["at"], alert["evaluated_at"]);
+    assert_eq!(
+        (&last["part"], &last["whole"]),
+        (&short["latest"]["part"], &short["latest"]["whole"])
+    );
+    // The triage has absolute times, by time of receipt.
+    let triage = alert["triage"].as_str().unwrap();
+    for part in
+        ["service=checkout", "upstream=api.example.com", "from=2026", "to=2026", "time=received"]
+    {
+        assert!(triage.contains(part), "{triage}");
+    }
+    assert!(text(&watched.page(triage).await, "h1").contains("checkout to api.example.com"));
+    let changes: Vec<&str> =
+        one["history"].as_array().unwrap().iter().map(|c| c["change"].as_str().unwrap()).collect();
+    assert_eq!(changes, ["fired", "pended"], "newest first");
+    assert_eq!(one["deliveries"][0]["state"], "waiting");
+    assert_eq!(one["deliveries"][0]["receiver"], "pager");
+
+    let page = watched.page(&format!("/alerts/{id}")).await;
+    let said = text(&page, "main");
+    for part in ["> 20 %", "> 5 %", "Fires since", "critical", "pager", "waiting"] {
+        assert!(said.contains(part), "{part}: {said}");
+    }
+    assert_eq!(page.select(&Selector::parse("svg.chart-wide").unwrap()).count(), 1);
+    let rows = page.select(&Selector::parse("details table tbody tr").unwrap()).count();
+    assert_eq!(rows, values.len(), "the numbers behind the chart");
+    let runbook = attribute(&page, "a[href^='/docs/alerts#']", "href").unwrap();
+    let (path, anchor) = runbook.split_once('#').unwrap();
+    assert!(!text(&watched.page(path).await, &format!("[id='{anchor}']")).is_empty());
+
+    // It ends, and moves down.
+    for _ in 0..25 {
+        watched.live("checkout", 0).await;
+    }
+    let page = watched.page("/alerts?alert=Retrylens429Spike").await;
+    assert!(text(&page, "#ended").contains("Ended"));
+    assert!(text(&page, "main table").contains("Retrylens429Spike"), "{}", text(&page, "main"));
+    let one = watched.json(&format!("/api/v1/alerts/{id}")).await;
+    assert_eq!(
+        (&one["alert"]["state"], &one["history"][0]["change"]),
+        (&json!("resolved"), &json!("resolved"))
+    );
+    let none = watched.json("/api/v1/alerts?service=other").await;
+    assert_eq!(none["total"], 0);
+}
+
+#[tokio::test]
+async fn a_silence_holds_back_and_hides_nothing_and_an_acknowledgement_is_shown() {
+    let mut watched = Watched::start().await;
+    let id = watched.storm("checkout").await;
+    let until = "2026-11-11T18:00:00Z";
+    let silence = json!({"alert": "Retrylens429Spike", "service": "checkout", "who": "sam",
+        "why": "known since the deploy", "until": until});
+    let made = watched.app.post("/api/v1/silences", &silence).await;
+    assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+    let number = made.json()["id"].as_i64().unwrap();
+    watched.live("checkout", 30).await;
+    let one = watched.json(&format!("/api/v1/alerts/{id}")).await;
+    assert_eq!(one["alert"]["state"], "firing", "still evaluated");
+    assert_eq!(one["alert"]["evaluated_at"], UnixMillis(watched.minute * MINUTE_MS).to_rfc3339());
+    assert_eq!(one["alert"]["silence"]["who"], "sam");
+    assert_eq!(one["deliveries"][0]["state"], "held");
+    let card = text(&watched.page("/alerts").await, &format!("#alert-{id}"));
+    for part in ["silenced", "by sam until 2026-11-11 18:00:00", "known since the deploy"] {
+        assert!(card.contains(part), "{part}: {card}");
+    }
+    let store = &watched.app.state.store;
+    let due = store.take_due("pager", watched.app.clock.now(), Millis(60_000), 50).await.unwrap();
+    assert!(due.iter().all(|due| due.alert_id != id), "held back: {due:?}");
+    assert_eq!(watched.delete(&format!("/api/v1/silences/{number}")).await, StatusCode::NO_CONTENT);
+    assert_eq!(watched.delete(&format!("/api/v1/silences/{number}")).await, StatusCode::NOT_FOUND);
+    assert_eq!(watched.json("/api/v1/silences").await["items"], json!([]));
+    let due = store.take_due("pager", watched.app.clock.now(), Millis(60_000), 50).await.unwrap();
+    let due = due.iter().find(|due| due.alert_id == id).expect("told once the silence is over");
+    let next_at = watched.app.clock.now().plus(Millis(45_000));
+    let error = "503 from <script>alert(1)</script>".to_owned();
+    let failed = Sent::Failed { error, next_at };
+    store.record_sent(due, &failed, watched.app.clock.now()).await.unwrap();
+    let page = watched.page(&format!("/alerts/{id}")).await;
+    assert!(text(&page, "main").contains("503 from <script>"), "escaped, and shown");
+    assert_eq!(page.select(&Selector::parse("script").unwrap()).count(), 0);
+    let one = watched.json(&format!("/api/v1/alerts/{id}")).await;
+    assert_eq!(one["deliveries"][0]["attempts"], 1);
+    assert_eq!(one["deliveries"][0]["next_at"], next_at.to_rfc3339());
+
+    // By form, as the page has it.
+    let back = watched.app.submit("/silences", &format!("back={id}&service=checkout&who=kim&why=night&for_minutes=120&until=&alert=&upstream=&environment=")).await;
+    assert_eq!(back.status, StatusCode::SEE_OTHER, "{}", back.text);
+    assert_eq!(back.header("location"), format!("/alerts/{id}#silences"));
+    let listed = watched.json("/api/v1/silences").await;
+    assert_eq!(listed["items"][0]["who"], "kim");
+    let end = format!("/silences/{}/end", listed["items"][0]["id"]);
+    assert_eq!(watched.app.submit(&end, "").await.header("location"), "/alerts#silences");
+    let bad = watched.app.submit("/silences", "service=checkout&who=&why=x&for_minutes=120").await;
+    assert_eq!(bad.status, StatusCode::BAD_REQUEST);
+    assert!(bad.text.contains("who: expected who wants it"), "{}", bad.text);
+
+    let path = format!("/api/v1/alerts/{id}/acknowledge");
+    let by = json!({"who": "kim", "why": "asking for a higher limit", "for_minutes": 60});
+    let answer = watched.app.post(&path, &by).await;
+    assert_eq!(answer.json()["acknowledged"]["who"], "kim", "{}", answer.text);
+    let badges = text(&watched.page("/alerts").await, &format!("#alert-{id} .badges"));
+    assert!(badges.contains("acknowledged"), "{badges}");
+    assert_eq!(watched.delete(&path).await, StatusCode::NO_CONTENT);
+    let answer = watched
+        .app
+        .submit(&format!("/alerts/{id}/acknowledge"), "who=kim&why=mine&for_minutes=30&until=")
+        .await;
+    assert_eq!(answer.header("location"), format!("/alerts/{id}"), "{}", answer.text);
+    let answer = watched.app.submit(&format!("/alerts/{id}/withdraw"), "").await;
+    assert_eq!(answer.status, StatusCode::SEE_OTHER);
+    for (body, field) in [
+        (json!({"why": "x", "for_minutes": 60}), "who"),
+        (json!({"who": "x", "for_minutes": 60}), "why"),
+        (json!({"who": "x", "why": "y"}), "until"),
+        (json!({"who": "x", "why": "y", "until": "2020-01-01T00:00:00Z"}), "until"),
+    ] {
+        let answer = watched.app.post(&path, &body).await;
+        assert_eq!(
+            (answer.status, answer.json()["parameter"].as_str()),
+            (StatusCode::BAD_REQUEST, Some(field)),
+            "{}",
+            answer.text
+        );
+    }
+    for _ in 0..25 {
+        watched.live("checkout", 0).await;
+    }
+    assert_eq!(watched.app.post(&path, &by).await.status, StatusCode::CONFLICT, "it is over");
+    let missing = watched.app.post("/api/v1/alerts/99999/acknowledge", &by).await;
+    assert_eq!(missing.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn writes_go_through_the_doors_and_the_runbooks_need_no_login() {
+    let app = TestApp::with(&[
+        ("read_tokens", "a-read-token-of-length"),
+        ("ingest_tokens", "a-send-token-of-length"),
+    ])
+    .await;
+    let body = "service=checkout&who=sam&why=x&for_minutes=30";
+    let foreign = Request::post("/silences")
+        .header("content-type", "application/x-www-form-urlencoded")
+        .header("origin", "https://evil.example.net");
+    let answer = app.send(foreign.body(Body::from(body)).unwrap()).await;
+    assert_eq!(answer.status, StatusCode::FORBIDDEN, "{}", answer.text);
+    assert_eq!(app.submit("/silences", body).await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(app.get("/api/v1/alerts").await.status, StatusCode::UNAUTHORIZED);
+    let page = app.visit("/docs/alerts").await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.text.contains("id=\"429-spike\""));
+}
+
+#[tokio::test]
+async fn names_from_senders_stay_text() {
+    let mut watched = Watched::start().await;
+    let hostile = "<b onclick=x>\"'&{{7*7}}";
+    let id = watched.storm(hostile).await;
+    for address in ["/alerts".to_owned(), format!("/alerts/{id}")] {
+        let page = watched.page(&address).await;
+        assert!(text(&page, "main").contains(hostile), "{address}");
+        assert_eq!(page.select(&Selector::parse("b, [onclick]").unwrap()).count(), 0, "{address}");
+        let triage = attribute(&page, "a[href^='/triage?']", "href").unwrap();
+        assert!(text(&watched.page(&triage).await, "h1").contains(hostile), "{triage}");
+    }
+}
