@@ -198,7 +198,7 @@ async fn gather(connection: &mut PgConnection, now: UnixMillis) -> Result<bool, 
     let next = async |connection: &mut PgConnection, kept: &History| {
         let query = gather::next_after(kept, over)
             .into_iter()
-            .fold(sqlx::query(gather::NEXT), |query, value| query.bind(value));
+            .fold(sqlx::query(gather::NEXT), sqlx::query::Query::bind);
         let row = query.fetch_optional(connection).await?;
         row.map(|row| Ok::<_, sqlx::Error>((row.try_get(0)?, row.try_get(1)?))).transpose()
     };
