@@ -206,7 +206,7 @@ impl SqliteStore {
         self.with(move |writer| writer.write(text, values)).await
     }
 
-    /// Runs statements in one transaction; see [`transact::Statement`].
+    /// Runs statements in one transaction; see [`crate::store::transact::Statement`].
     pub(super) async fn transact(
         &self,
         statements: Vec<Statement>,
