@@ -275,15 +275,23 @@ pub(super) fn in_slices(ids: &[String], times: Option<Window>, args: &mut Vec<Ar
         .replace("{to}", &marks(args, [Arg::Int(to.0)]))
 }
 
+/// A text as it is stored: a zero byte, which PostgreSQL's texts can't hold, stands as U+FFFD on both
+/// databases, in what is kept and in what is looked for.
+pub(super) fn storable(text: &str) -> Cow<'_, str> {
+    if text.contains('\0') { text.replace('\0', "\u{fffd}").into() } else { text.into() }
+}
+
 /// Binds values for SQLite.
 fn add_sqlite(args: &[Arg]) -> Result<SqliteArguments, StoreError> {
     let mut values = SqliteArguments::default();
     for arg in args {
         match arg {
             Arg::Int(n) => values.add(*n),
-            Arg::Text(text) => values.add(text.clone()),
-            Arg::MaybeText(text) => values.add(text.clone()),
-            Arg::Id(id) => values.add(ids::pack(id)),
+            Arg::Text(text) => values.add(storable(text).into_owned()),
+            Arg::MaybeText(text) => {
+                values.add(text.as_deref().map(|text| storable(text).into_owned()))
+            }
+            Arg::Id(id) => values.add(ids::pack(&storable(id))),
         }
         .map_err(StoreError::unbound)?;
     }
@@ -296,8 +304,10 @@ pub(super) fn add_postgres(args: &[Arg]) -> Result<PgArguments, StoreError> {
     for arg in args {
         match arg {
             Arg::Int(n) => values.add(*n),
-            Arg::Text(text) | Arg::Id(text) => values.add(text.clone()),
-            Arg::MaybeText(text) => values.add(text.clone()),
+            Arg::Text(text) | Arg::Id(text) => values.add(storable(text).into_owned()),
+            Arg::MaybeText(text) => {
+                values.add(text.as_deref().map(|text| storable(text).into_owned()))
+            }
         }
         .map_err(StoreError::unbound)?;
     }

@@ -64,6 +64,7 @@ on_both!(
     what_senders_did_wrong_is_counted,
     the_hash_key_stays_the_same,
     hostile_texts_are_kept_as_text,
+    a_zero_byte_in_a_question_or_a_text_is_no_error,
     labels_are_what_occurs_in_the_window,
     concurrent_writers_store_each_event_once,
     an_insert_that_is_cut_off_leaves_all_or_nothing,
@@ -1002,6 +1003,39 @@ async fn the_hash_key_stays_the_same(store: Store) {
     let key = store.hash_key().await.unwrap();
     assert_ne!(key, [0; 32]);
     assert_eq!(store.hash_key().await.unwrap(), key);
+}
+
+async fn a_zero_byte_in_a_question_or_a_text_is_no_error(store: Store) {
+    let mut one = event("zero", NOW);
+    one.service = "a\0b".to_owned();
+    store.insert(&[new(one)], NOW).await.unwrap();
+    let zero = Some("a\0b".to_owned());
+    // It is found as it is stored.
+    let of_service = Scope { service: zero.clone(), ..Scope::default() };
+    let asked = View { scope: of_service, ..always() };
+    assert_eq!(store.totals(&asked).await.unwrap().attempts, 1);
+    let (a, b, c) = (zero.clone(), zero.clone(), zero.clone());
+    for scope in [
+        Scope { upstream: a, ..Scope::default() },
+        Scope { environment: b, ..Scope::default() },
+        Scope { route: c, ..Scope::default() },
+    ] {
+        let asked = View { scope, ..always() };
+        assert_eq!(store.facts(&asked, NOW).await.unwrap().totals.attempts, 0);
+        let rows = store.rows(&filter(asked), None, 10).await.unwrap();
+        assert!(rows.items.is_empty());
+    }
+    for dimension in Dimension::ALL {
+        let value = Some((*dimension, "x\0".to_owned()));
+        let rows = store.rows(&RowFilter { value, ..filter(always()) }, None, 10).await.unwrap();
+        assert!(rows.items.is_empty(), "{dimension}");
+    }
+    assert!(store.sender("a\0b").await.unwrap().is_some());
+    let title = "a \0 b".to_owned();
+    let mark = NewMark { at: NOW, service: zero, upstream: None, title };
+    store.add_mark(mark).await.unwrap();
+    let marks = store.marks(&asked.scope).await.unwrap();
+    assert_eq!(marks.last().unwrap().title, "a \u{fffd} b");
 }
 
 async fn hostile_texts_are_kept_as_text(store: Store) {

@@ -18,7 +18,7 @@ mod verify;
 mod writer;
 
 use super::kept::{Keep, Tidied};
-use super::reader::Arg;
+use super::reader::{Arg, storable};
 use super::rows::Draft;
 use super::transact::Statement;
 use super::verify::IdFault;
@@ -236,10 +236,10 @@ fn closed() -> StoreError {
 
 /// A value as this database takes it.
 pub(super) fn value(arg: &Arg) -> Value {
-    match arg.clone() {
-        Arg::Int(n) => Value::Integer(n),
-        Arg::Text(text) | Arg::MaybeText(Some(text)) => Value::Text(text),
+    match arg {
+        Arg::Int(n) => Value::Integer(*n),
+        Arg::Text(text) | Arg::MaybeText(Some(text)) => Value::Text(storable(text).into_owned()),
         Arg::MaybeText(None) => Value::Null,
-        Arg::Id(id) => Value::Blob(ids::pack(&id)),
+        Arg::Id(id) => Value::Blob(ids::pack(&storable(id))),
     }
 }
