@@ -244,7 +244,8 @@ impl Grafana {
         let answer = self.ask(Method::GET, path, None, true).await?;
         let json = serde_json::from_slice::<Value>(&answer.body).ok().filter(Value::is_object);
         match (answer.status, json) {
-            (404, Some(_)) => Ok(None),
+            // Grafana says what it doesn't have in `message`; others' 404s look otherwise.
+            (404, Some(value)) if value["message"].is_string() => Ok(None),
             (200, Some(value)) if answer.is_whole => Ok(Some(value)),
             // A page, or nothing: whatever this is, its API isn't here.
             (200..=399 | 404, _) => Err(PushError::NotGrafana {

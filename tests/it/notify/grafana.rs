@@ -277,6 +277,14 @@ async fn a_push_waits_for_a_busy_server_and_says_what_is_wrong() {
         let said = fails(token, address, &[]).await;
         assert!(said.contains(expected), "{said}");
     }
+    // Another service there, whose answer to what it doesn't know is JSON as well.
+    let other = axum::Router::new()
+        .fallback(async || say(404, json!({"title": "There is nothing at this address"})));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other_address = format!("http://{}/", listener.local_addr().unwrap());
+    tokio::spawn(async move { axum::serve(listener, other).await.unwrap() });
+    let said = fails(TOKEN, &other_address, &["--dry-run"]).await;
+    assert!(said.contains("is it the address of Grafana"), "{said}");
     let folder = tempfile::tempdir().unwrap();
     let said = command(folder.path())
         .args(["export", "rules", "--format", "prometheus", "--push", &address])

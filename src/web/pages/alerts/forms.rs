@@ -47,7 +47,7 @@ pub struct SilenceRequest {
     /// Why, at most 500 characters.
     #[schema(nullable = false)]
     pub why: Option<String>,
-    /// From when on, RFC 3339; now where absent.
+    /// From when on, RFC 3339; now where absent or past.
     #[schema(format = DateTime)]
     pub from: Option<String>,
     /// Until when, RFC 3339, at most 31 days ahead. This or `for_minutes`; it wins.
@@ -80,7 +80,9 @@ impl SilenceRequest {
         }
         let from =
             filled(self.from.as_deref()).map_or(Ok(now), |text| address::moment("from", text))?;
-        let until = until(self.until.as_deref(), self.for_minutes.as_ref(), now.max(from), now)?;
+        // What was told in the past was told.
+        let from = from.max(now);
+        let until = until(self.until.as_deref(), self.for_minutes.as_ref(), from, now)?;
         if until <= from {
             return Err(AddressError::new("until", "expected a time after from"));
         }
@@ -372,6 +374,12 @@ mod tests {
         }
         let request: SilenceRequest = serde_json::from_value(all).map_err(|e| e.to_string())?;
         request.silence(NOW).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_silence_does_not_begin_in_the_past() {
+        let kept = silence(&json!({"from": "2020-01-01T00:00:00Z"})).unwrap();
+        assert_eq!((kept.from, kept.until), (NOW, NOW.plus(Millis(30 * MINUTE_MS))));
     }
 
     #[test]
