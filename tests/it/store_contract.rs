@@ -1007,7 +1007,7 @@ async fn the_hash_key_stays_the_same(store: Store) {
 
 async fn a_zero_byte_in_a_question_or_a_text_is_no_error(store: Store) {
     let mut one = event("zero", NOW);
-    one.service = "a\0b".to_owned();
+    "a\0b".clone_into(&mut one.service);
     store.insert(&[new(one)], NOW).await.unwrap();
     let zero = Some("a\0b".to_owned());
     // It is found as it is stored.
