@@ -537,13 +537,13 @@ enum Series {
 /// The columns of counts, from a table.
 pub(super) fn measures(table: &str) -> String {
     let named = |column: &&str| format!("{table}{column} AS {column}");
-    MEASURES.iter().map(named).collect::<Vec<_>>().join(", ")
+    count_columns().iter().map(named).collect::<Vec<_>>().join(", ")
 }
 
 /// The columns of counts, each added up.
 pub(super) fn added_up() -> String {
     let sum = |column: &&str| format!("CAST(SUM({column}) AS BIGINT)");
-    MEASURES.iter().map(sum).collect::<Vec<_>>().join(", ")
+    count_columns().iter().map(sum).collect::<Vec<_>>().join(", ")
 }
 
 /// What the attempts of a scope add up to.
@@ -578,7 +578,7 @@ async fn tallies(
         let text = sql::scope(&text, scope, unscoped, &mut args);
         for row in reader.all(text, &args).await? {
             let key = (row.int(0)?, vantage(&row, 1)?);
-            add(key, &counts(&row, 2)?, row.int(2 + MEASURES.len())?);
+            add(key, &counts(&row, 2)?, row.int(2 + count_columns().len())?);
         }
     }
     if tiers.has_edges() {
@@ -758,24 +758,13 @@ fn class_of(classes: &HashMap<i64, Class>, id: i64) -> Result<Class, StoreError>
     })
 }
 
-/// The columns of counts, in the order in which [`counts`] reads them.
-pub(super) const MEASURES: [&str; 13] = [
-    "attempts",
-    "answered",
-    "requests",
-    "retries",
-    "status_429",
-    "limited",
-    "limited_retries",
-    "succeeded",
-    "server_errors",
-    "errors",
-    "retried_operations",
-    "retry_successes",
-    "gave_up",
-];
+/// The columns of counts, in the order in which [`counts`] reads them: all measures but when the
+/// newest was sent.
+fn count_columns() -> &'static [&'static str] {
+    sums::HOUR_COUNTS.measures().split_last().map_or(&[], |(_, counts)| counts)
+}
 
-/// Reads [`MEASURES`] from column `at` on.
+/// Reads [`count_columns`] from column `at` on.
 pub(super) fn counts(row: &Row, at: usize) -> Result<Counts, StoreError> {
     let n = |i: usize| row.int(at + i);
     Ok(Counts {

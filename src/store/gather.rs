@@ -3,9 +3,9 @@
 //! An insert writes fine sums alone: counts per minute, the others per five minutes. What was
 //! received in five minutes that are over doesn't change any more, so that a later step adds it to
 //! the counts per five minutes and to all sums per hour, five minutes of what happened at a time, in
-//! one transaction that also moves the mark up to which that is done (`kept`). Questions read the coarse rows, and the fine ones of what was
-//! received after the mark. An insert behind the mark, by a clock that lags, adds to both
-//! (`batch`), so that nothing depends on when a step runs.
+//! one transaction that also moves the mark up to which that is done (`kept`). Questions read the
+//! coarse rows, and the fine ones of what was received after the mark. An insert behind the mark, by
+//! a clock that lags, adds to both (`batch`), so that nothing depends on when a step runs.
 
 use super::sums::{
     ACTOR_HOURS, ACTOR_SUMS, CLASS_HOURS, CLASS_SUMS, HOUR, HOUR_COUNTS, MINUTES, SLOT,

@@ -30,57 +30,47 @@ pub(super) struct Sums {
 pub(super) const SPANS: Sums =
     Sums { table: "spans", columns: &["width", "start", "received"], keys: 3 };
 
+/// The columns of a key, and behind them those of counts and of when the newest was sent.
+macro_rules! with_counts {
+    ($($key:literal),+) => {
+        &[
+            $($key,)+
+            "attempts",
+            "answered",
+            "requests",
+            "retries",
+            "status_429",
+            "limited",
+            "limited_retries",
+            "succeeded",
+            "server_errors",
+            "errors",
+            "retried_operations",
+            "retry_successes",
+            "gave_up",
+            "last_ms",
+        ]
+    };
+}
+
 /// Counts per minute, series and vantage.
 pub(super) const MINUTES: Sums = Sums {
     table: "minute_counts",
-    columns: &[
+    columns: with_counts!(
         "slot",
         "received_slot",
         "series_id",
         "vantage",
         "minute",
-        "received_minute",
-        "attempts",
-        "answered",
-        "requests",
-        "retries",
-        "status_429",
-        "limited",
-        "limited_retries",
-        "succeeded",
-        "server_errors",
-        "errors",
-        "retried_operations",
-        "retry_successes",
-        "gave_up",
-        "last_ms",
-    ],
+        "received_minute"
+    ),
     keys: 6,
 };
 
 /// The same per five minutes; gathered.
 pub(super) const SLOT_COUNTS: Sums = Sums {
     table: "slot_counts",
-    columns: &[
-        "start",
-        "received",
-        "series_id",
-        "vantage",
-        "attempts",
-        "answered",
-        "requests",
-        "retries",
-        "status_429",
-        "limited",
-        "limited_retries",
-        "succeeded",
-        "server_errors",
-        "errors",
-        "retried_operations",
-        "retry_successes",
-        "gave_up",
-        "last_ms",
-    ],
+    columns: with_counts!("start", "received", "series_id", "vantage"),
     keys: 4,
 };
 
@@ -207,7 +197,6 @@ impl Tiers {
         let ends = (window.from.0, window.to.0);
         let Cut { inner, edges } = Cut::new(ends, widths.finest * MINUTE_MS);
         let all = (inner.0.div_euclid(MINUTE_MS), inner.1.div_euclid(MINUTE_MS));
-        let empty = |at: i64| [(at, at); 2];
         let (of_slots, minutes) = if widths.coarsest >= SLOT {
             let cut = Cut::new(all, SLOT);
             (cut.inner, cut.edges)
@@ -220,7 +209,6 @@ impl Tiers {
         } else {
             ((of_slots.0, of_slots.0), [(of_slots.0, of_slots.0), of_slots])
         };
-        let minutes = if widths.finest < SLOT { minutes } else { empty(all.0) };
         Self { hours, slots, minutes, edges }
     }
 
