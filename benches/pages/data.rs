@@ -4,10 +4,10 @@ use crate::duck::{Duck, write_row};
 use crate::workload;
 use retrylens::domain::key_hash::KeyHasher;
 use retrylens::domain::stored::NewEvent;
-use retrylens::domain::time::{Millis, UnixMillis};
+use retrylens::domain::time::UnixMillis;
 use retrylens::ingest::native::{self, DecodeOptions, Format, RawKeys};
 use retrylens::pipeline::judge;
-use retrylens::store::{Draft, Keep, Store, Tidied};
+use retrylens::store::{Draft, Store};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +15,6 @@ use std::sync::Arc;
 /// Stores are filled with so many transactions, spread over the day, as by a live feed.
 const GROUPS: u64 = 2_000;
 /// Nothing is removed.
-const FOREVER: Keep = Keep { events: Millis(i64::MAX), sums: Millis(i64::MAX), max_bytes: None };
 /// Rows that DuckDB loads at a time.
 const CHUNK: usize = 200_000;
 
@@ -90,7 +89,7 @@ pub(crate) async fn fill(
         let drafts = new.into_iter().map(Draft::new).collect();
         store.insert_drafts(Arc::new(drafts), received_at).await.unwrap();
         // As the service does beside its inserts.
-        while store.tidy(FOREVER, received_at).await.unwrap() == Tidied::More {}
+        while store.gather(received_at).await.unwrap() {}
         from = to;
         if let Some(duck) = duck.as_deref_mut()
             && (rows >= CHUNK || from == events)

@@ -25,6 +25,8 @@ spelled_enum! {
         Insert => "insert",
         /// To answer a page or the API.
         Read => "read",
+        /// To gather sums into coarser ones.
+        Gather => "gather",
         /// To remove what is old.
         Tidy => "tidy",
         /// To add to the counts of what senders get wrong.

@@ -60,11 +60,24 @@ impl PostgresStore {
         self.tidy_once(keep, now).await
     }
 
+    /// Gathers the sums of one stretch that is over; whether there was one.
+    pub(super) async fn gather(&self, now: UnixMillis) -> Result<bool, StoreError> {
+        for _ in 1..ATTEMPTS {
+            match self.gather_once(now).await {
+                Err(StoreError::Database(cause)) if is_broken_off(&*cause) => {}
+                done => return done,
+            }
+        }
+        self.gather_once(now).await
+    }
+
+    async fn gather_once(&self, now: UnixMillis) -> Result<bool, StoreError> {
+        let mut connection = self.writers.acquire().await?;
+        gather(&mut connection, now).await
+    }
+
     async fn tidy_once(&self, keep: Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
         let mut connection = self.writers.acquire().await?;
-        if gather(&mut connection, now).await? {
-            return Ok(Tidied::More);
-        }
         let kept = advance_by_age(&mut connection, &keep, now).await?;
         let is_partial = self.remove_events(&mut connection, &kept).await?;
         let mut removed = 0;

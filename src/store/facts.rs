@@ -208,18 +208,6 @@ impl Store {
     }
 }
 
-/// How many attempts (rows) a view holds, counted up to the limit in `args`.
-async fn attempt_rows(
-    reader: &mut Reader,
-    view: &View,
-    source: Vantage,
-    mut args: Vec<Arg>,
-) -> Result<i64, StoreError> {
-    let text = sql::seen_by(sql::ATTEMPT_ROWS, source);
-    let text = sql::scope(&sql::clock(&text, view.time), &view.scope, sql::EACH_SERIES, &mut args);
-    Ok(reader.first(text, &args).await?.map(|row| row.int(0)).transpose()?.unwrap_or_default())
-}
-
 /// The view's attempts in the order they were sent (`counted` of them, weighted), and whether they are all. Beyond the cap:
 /// limited ones (at first half of the cap, so that there is room for the next), the others of their
 /// operations sent within an hour of them, the rest of the limited, retries, failures, then others; newest first in each.
@@ -236,7 +224,7 @@ async fn sample(
     };
     let mut kept = Kept { most, ..Kept::default() };
     // A row counts for at least one attempt.
-    if counted <= cap || attempt_rows(reader, view, source, window(cap + 1)).await? <= cap {
+    if counted <= cap || reader.attempt_rows(view, source, cap + 1).await? <= cap {
         kept.add(reader.attempts(view, source, &[], window(cap)).await?);
         return Ok((kept.in_order(), true));
     }

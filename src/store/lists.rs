@@ -3,10 +3,11 @@
 use super::batch::ACTORS;
 use super::reader::{Arg, Reader, Snapshot, in_slices, marks};
 use super::rows::Named;
+use super::sums::{SLOT, minute};
 use super::{Store, StoreError, rows, sql};
 use crate::domain::event::{AttemptError, Vantage};
 use crate::domain::stored::{
-    Cursor, Dimension, Matches, RowFilter, RowPage, Scope, StoredEvent, TimeBasis, View,
+    Cursor, Dimension, Matches, RowFilter, RowPage, StoredEvent, TimeBasis, View,
 };
 use crate::domain::time::{UnixMillis, Window};
 use std::collections::{BTreeSet, HashSet};
@@ -122,7 +123,9 @@ impl Store {
             ));
         }
         let source = self.source_in(&mut reader, view).await?;
-        let mut items = reader.attempts(view, source, &only, args).await?;
+        let window = Window { to: UnixMillis(to), ..view.window };
+        let behind = View { window, ..view.clone() };
+        let mut items = reader.attempts(&behind, source, &only, args).await?;
         let has_more = items.len() > usize::try_from(limit).unwrap_or(usize::MAX);
         items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         let next = items.last().filter(|_| has_more).map(|last| Cursor {
@@ -258,8 +261,8 @@ impl Reader {
         rows.iter().map(|row| rows::stored_event(row, &named)).collect()
     }
 
-    /// Attempts of a view as `source` saw them, newest first, narrowed by conditions of `sql`; `args` begins with
-    /// the window and the limit.
+    /// Attempts of a view as `source` saw them, newest first, narrowed by conditions of `sql`; `args`
+    /// begins with the window and the limit.
     pub(super) async fn attempts(
         &mut self,
         view: &View,
@@ -267,38 +270,110 @@ impl Reader {
         only: &[String],
         mut args: Vec<Arg>,
     ) -> Result<Vec<StoredEvent>, StoreError> {
-        let only = if only.is_empty() { "1 = 1".to_owned() } else { only.join(" AND ") };
-        let text = sql::seen_by(&sql::ATTEMPTS.replace("{only}", &only), source);
-        let text = sql::clock(&text, view.time);
-        let few = match view.time {
-            TimeBasis::Event => self.few_series(&view.scope).await?,
-            TimeBasis::Received => None,
+        let condition = in_window(view, source, only);
+        let newest = sql::clock(sql::NEWEST, view.time);
+        let Some(series) = self.few_series(view).await? else {
+            let condition = sql::scope(&condition, &view.scope, sql::EACH_SERIES, &mut args);
+            return self.events(&format!("WHERE {condition}{newest}"), &args).await;
         };
-        let Some(series) = few else {
-            let text = sql::scope(&text, &view.scope, sql::EACH_SERIES, &mut args);
-            return self.events(&text, &args).await;
-        };
-        // The newest of each series, by its own index: however rare they are among all.
-        let of_each: Vec<String> = series
+        // The newest of each place, by the index that begins with it: however rare they are.
+        let of_each: Vec<String> = self
+            .places(view.window, &condition, &series, &mut args)
+            .await?
             .into_iter()
-            .map(|id| {
-                let own = format!("e.series_id = {}", marks(&mut args, [Arg::Int(id)]));
-                let text = text.replace("{scope}", &own);
-                format!("SELECT * FROM (SELECT e.* FROM events e {text}) one")
+            .map(|place| {
+                format!("SELECT * FROM (SELECT e.* FROM events e WHERE {place}{newest}) one")
             })
             .collect();
         if of_each.is_empty() {
             return Ok(Vec::new());
         }
         let of_all = format!("FROM ({}) e ", of_each.join(" UNION ALL "));
-        let newest = "ORDER BY e.occurred_at DESC, e.event_id DESC LIMIT $3";
-        self.some_events(&sql::EVENTS.replace("FROM events e ", &of_all), newest, &args).await
+        self.some_events(&sql::EVENTS.replace("FROM events e ", &of_all), &newest, &args).await
     }
 
-    /// The numbers of a scope's series where they are few.
-    async fn few_series(&mut self, scope: &Scope) -> Result<Option<Vec<i64>>, StoreError> {
+    /// How many attempts (rows) a view holds, counted up to `most`.
+    pub(super) async fn attempt_rows(
+        &mut self,
+        view: &View,
+        source: Vantage,
+        most: i64,
+    ) -> Result<i64, StoreError> {
+        let mut args =
+            vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0), Arg::Int(most)];
+        let condition = in_window(view, source, &[]);
+        if let (Some(series), Snapshot::Sqlite(_)) = (self.few_series(view).await?, &self.snapshot)
+        {
+            let condition = of_these(&condition, &series, &mut args);
+            let stretches = self.stretches(view.window, &condition, &args).await?;
+            return Ok(stretches.iter().map(|(_, rows)| rows).sum::<i64>().min(most));
+        }
+        let condition = sql::scope(&condition, &view.scope, sql::EACH_SERIES, &mut args);
+        let text = format!("{}{condition} LIMIT $3) counted", sql::ROWS_UP_TO);
+        let row = self.first(text, &args).await?;
+        Ok(row.map(|row| row.int(0)).transpose()?.unwrap_or_default())
+    }
+
+    /// Conditions that together name the newest attempts of some series, each of them by one range
+    /// of an index or by few rows.
+    async fn places(
+        &mut self,
+        window: Window,
+        condition: &str,
+        series: &[i64],
+        args: &mut Vec<Arg>,
+    ) -> Result<Vec<String>, StoreError> {
+        let of_each: Vec<String> =
+            series.iter().map(|id| of_these(condition, &[*id], args)).collect();
+        if matches!(self.snapshot, Snapshot::Postgres(_)) || of_each.is_empty() {
+            return Ok(of_each);
+        }
+        let of_all = of_these(condition, series, args);
+        let stretches = self.stretches(window, &of_all, args).await?;
+        let Some(((oldest, _), newer)) = stretches.split_last() else { return Ok(Vec::new()) };
+        // All of those that are newer are wanted, and maybe not all of the oldest.
+        let oldest = marks(args, [Arg::Int(oldest / SLOT)]);
+        let five = sql::FIVE_MINUTES;
+        let mut places: Vec<String> =
+            of_each.into_iter().map(|each| format!("{five} = {oldest} AND {each}")).collect();
+        if !newer.is_empty() {
+            let list: Vec<String> =
+                newer.iter().map(|(start, _)| (start / SLOT).to_string()).collect();
+            let list = marks(args, [Arg::Text(format!("[{}]", list.join(",")))]);
+            places.push(format!("{five} IN (SELECT value FROM json_each({list})) AND {of_all}"));
+        }
+        Ok(places)
+    }
+
+    /// See [`sql::STRETCHES`]; the limit is the third of `args`.
+    async fn stretches(
+        &mut self,
+        window: Window,
+        place: &str,
+        args: &[Arg],
+    ) -> Result<Vec<(i64, i64)>, StoreError> {
+        let mut args = args.to_vec();
+        let from = minute(window.from);
+        let ends = [from - from.rem_euclid(SLOT), minute(window.to).saturating_add(1)];
+        let [from, to] = ends.map(|end| marks(&mut args, [Arg::Int(end)]));
+        let text = sql::STRETCHES
+            .replace("{before}", sql::STRETCH_BEFORE)
+            .replace("{five}", sql::FIVE_MINUTES)
+            .replace("{from}", &from)
+            .replace("{to}", &to)
+            .replace("{place}", place);
+        let rows = self.all(text, &args).await?;
+        rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect()
+    }
+
+    /// The numbers of a scope's series where they are few, and there is an index by series and time.
+    async fn few_series(&mut self, view: &View) -> Result<Option<Vec<i64>>, StoreError> {
         let mut args = Vec::new();
-        let Some(condition) = sql::of_series(scope, &mut args) else { return Ok(None) };
+        let condition = match view.time {
+            TimeBasis::Event => sql::of_series(&view.scope, &mut args),
+            TimeBasis::Received => None,
+        };
+        let Some(condition) = condition else { return Ok(None) };
         let text = format!("SELECT id FROM series WHERE {condition} LIMIT {}", FEW_SERIES + 1);
         let rows = self.all(text, &args).await?;
         if rows.len() > FEW_SERIES {
@@ -306,6 +381,19 @@ impl Reader {
         }
         Ok(Some(rows.iter().map(|row| row.int(0)).collect::<Result<_, _>>()?))
     }
+}
+
+/// The condition on attempts of a view as `source` saw them; `{scope}` is left.
+fn in_window(view: &View, source: Vantage, only: &[String]) -> String {
+    let only = if only.is_empty() { "1 = 1".to_owned() } else { only.join(" AND ") };
+    let text = sql::IN_WINDOW.replace("{only}", &only);
+    sql::clock(&sql::seen_by(&text, source), view.time)
+}
+
+/// Fills `{scope}` with these series; their numbers go behind `args`.
+fn of_these(condition: &str, series: &[i64], args: &mut Vec<Arg>) -> String {
+    let list = marks(args, series.iter().map(|id| Arg::Int(*id)));
+    condition.replace("{scope}", &format!("e.series_id IN ({list})"))
 }
 
 /// The identity of an event.

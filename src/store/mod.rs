@@ -77,6 +77,7 @@ use postgres::PostgresStore;
 use reader::{Arg, Reader};
 use sqlite::SqliteStore;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// How long one question to the database may take before it is stopped.
@@ -87,6 +88,7 @@ pub const READ_LIMIT: Duration = Duration::from_secs(15);
 pub struct Store {
     pool: Arc<Pool>,
     names: Arc<Names>,
+    batches: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
@@ -111,7 +113,7 @@ impl Store {
                 ));
             }
         };
-        Ok(Self { pool: Arc::new(pool), names: Arc::default() })
+        Ok(Self { pool: Arc::new(pool), names: Arc::default(), batches: Arc::default() })
     }
 
     /// Stores what is new in `batch` together with its sums in one transaction, and tells of each
@@ -139,6 +141,7 @@ impl Store {
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
+        self.batches.fetch_add(1, Ordering::Relaxed);
         match &*self.pool {
             Pool::Sqlite(store) => store.insert(drafts, received_at).await,
             Pool::Postgres(store) => store.insert(&drafts, received_at).await,
@@ -164,9 +167,23 @@ impl Store {
         Ok(())
     }
 
-    /// Does a little of what is to be done beside the inserts: gathers the sums of five minutes that
-    /// are over into coarser ones, removes some rows that are older than `keep` says, or gives some
-    /// disk space back. To be called again at once where it says [`Tidied::More`], and now and then
+    /// Gathers the sums of five minutes that are over at `now` into coarser ones, which makes pages
+    /// faster; whether there were any. Writing waits for such a step, some hundredths of a second; a
+    /// kill leaves the store in order.
+    #[tracing::instrument(name = "db.gather", level = "debug", skip_all)]
+    pub async fn gather(&self, now: UnixMillis) -> Result<bool, StoreError> {
+        match &*self.pool {
+            Pool::Sqlite(store) => store.gather(now).await,
+            Pool::Postgres(store) => store.gather(now).await,
+        }
+    }
+
+    /// Batches that were handed to this process to store.
+    pub fn batches(&self) -> u64 {
+        self.batches.load(Ordering::Relaxed)
+    }
+
+    /// Removes some rows that are older than `keep` says, or gives some disk space back. To be called again at once where it says [`Tidied::More`], and now and then
     /// otherwise. Writing waits for one such step at most, some hundredths of a second; a kill
     /// leaves the store in order.
     #[tracing::instrument(name = "db.tidy", level = "debug", skip_all)]

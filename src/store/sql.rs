@@ -97,16 +97,32 @@ AND c.class_id IN (SELECT id FROM classes WHERE vantage = $3) LIMIT 1";
 pub(super) const HAS_OBSERVATIONS: &str =
     "SELECT id FROM classes WHERE vantage <> 'client' LIMIT 1";
 
-/// How many attempts (rows) a window holds, counted up to `$3`.
-pub(super) const ATTEMPT_ROWS: &str = "\
-SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE e.{at} >= $1 AND e.{at} < $2 \
-AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') AND {scope} LIMIT $3) counted";
+/// The condition on attempts of a window (`$1` to `$2`); `{only}` narrows them.
+pub(super) const IN_WINDOW: &str = "\
+e.{at} >= $1 AND e.{at} < $2 AND {scope} AND {only} \
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}')";
+/// The newest first, at most `$3`.
+pub(super) const NEWEST: &str =
+    " ORDER BY e.{at} DESC, e.occurred_at DESC, e.event_id DESC LIMIT $3";
+/// How many there are, counted up to `$3`; the condition follows.
+pub(super) const ROWS_UP_TO: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM events e WHERE ";
 
-/// Attempts of a window, newest first, at most `$3`; `{only}` narrows them.
-pub(super) const ATTEMPTS: &str = "\
-WHERE e.{at} >= $1 AND e.{at} < $2 AND {scope} AND {only} \
-AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') \
-ORDER BY e.{at} DESC, e.occurred_at DESC, e.event_id DESC LIMIT $3";
+/// The five minutes that an event of SQLite is in, counted since 1970: its index by series begins
+/// with them.
+pub(super) const FIVE_MINUTES: &str = "(e.occurred_at / 300000 - (e.occurred_at % 300000 < 0))";
+
+/// On SQLite: the newest stretches of five minutes that together hold `$3` attempts (`{place}`), or
+/// all there are, newest first: when each begins, in minutes since 1970, and how many are in it. They
+/// begin at `{from}` or later, before `{to}`.
+pub(super) const STRETCHES: &str = "\
+WITH RECURSIVE walk (start, here, newer) AS (SELECT {to}, 0, 0 UNION ALL \
+SELECT {before}, (SELECT COUNT(*) FROM (SELECT 1 FROM events e INDEXED BY events_by_series \
+WHERE {five} = {before} / 5 AND {place} LIMIT $3)), newer + here \
+FROM walk WHERE newer + here < $3 AND {before} IS NOT NULL) \
+SELECT start, here FROM walk WHERE here > 0 ORDER BY start DESC";
+/// In [`STRETCHES`]: the one that there are sums of before the last one.
+pub(super) const STRETCH_BEFORE: &str = "\
+(SELECT MAX(p.start) FROM spans p WHERE p.width = 5 AND p.start < walk.start AND p.start >= {from})";
 
 /// Attempts of the operations `{operations}` in a window, at most `$3`. The plus signs keep
 /// the planner from the index by time: it is the operations that are few.

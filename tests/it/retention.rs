@@ -140,8 +140,9 @@ async fn store_all(store: &Store, events: &[NewEvent], at: UnixMillis) {
     }
 }
 
-/// Tidies until nothing is left to do; how many steps it took.
+/// Gathers and tidies until nothing is left to do; how many steps of removal it took.
 async fn tidy(store: &Store, keep: Keep, now: UnixMillis) -> usize {
+    while store.gather(now).await.unwrap() {}
     for steps in 0..2_000 {
         if store.tidy(keep, now).await.unwrap() == Tidied::Done {
             return steps;

@@ -7,8 +7,8 @@ use retrylens::domain::stored::{
     Counts, Cursor, Dimension, Inserted, NewEvent, NewMark, RowFilter, Scope, SenderCounts,
     TimeBasis, VerdictSummary, View,
 };
-use retrylens::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
-use retrylens::store::{self, Keep, Store, StoreError, Tidied};
+use retrylens::domain::time::{HOUR_MS, MINUTE_MS, UnixMillis, Window};
+use retrylens::store::{self, Store, StoreError};
 
 /// Runs every case on a SQLite file of its own and in a PostgreSQL schema of its own.
 macro_rules! on_both {
@@ -378,8 +378,7 @@ async fn sums_agree_with_the_events_for_odd_clocks_and_late_events(store: Store)
 
 /// Gathers the sums of all that was received before a moment; nothing is removed.
 async fn gather(store: &Store, now: UnixMillis) {
-    let keep = Keep { events: Millis(i64::MAX), sums: Millis(i64::MAX), max_bytes: None };
-    while store.tidy(keep, now).await.unwrap() == Tidied::More {}
+    while store.gather(now).await.unwrap() {}
 }
 
 /// Stores events in parts that are received minutes apart, two of them by a clock that is behind,
@@ -422,9 +421,8 @@ async fn sums_are_the_same_before_and_after_they_are_gathered(store: Store) {
     let before = ask().await;
     assert!(before.iter().all(|(totals, ..)| totals.attempts > 0));
     // In the middle of it as well, whatever is stored meanwhile by a clock that is behind.
-    let keep = Keep { events: Millis(i64::MAX), sums: Millis(i64::MAX), max_bytes: None };
     let mut steps = 0;
-    while store.tidy(keep, UnixMillis(NOW.0 + HOUR_MS)).await.unwrap() == Tidied::More {
+    while store.gather(UnixMillis(NOW.0 + HOUR_MS)).await.unwrap() {
         steps += 1;
         if steps % 4 == 1 {
             assert_sums(&store).await;
@@ -438,7 +436,7 @@ async fn sums_are_the_same_before_and_after_they_are_gathered(store: Store) {
     let more: Vec<NewEvent> = mixed(1_600).split_off(1_500);
     store.insert(&more[..50], UnixMillis(NOW.0 + 2 * HOUR_MS)).await.unwrap();
     let later = UnixMillis(NOW.0 + 3 * HOUR_MS);
-    assert_eq!(store.tidy(keep, later).await.unwrap(), Tidied::More);
+    assert!(store.gather(later).await.unwrap());
     store.insert(&more[50..], UnixMillis(NOW.0 + 2 * HOUR_MS + 1)).await.unwrap();
     assert_sums(&store).await;
     let everything = counted(batch.iter().chain(&more));

@@ -96,11 +96,7 @@ pub(super) fn read(connection: &Connection) -> Result<History, StoreError> {
 impl Writer {
     /// One step.
     pub(super) fn tidy(&mut self, keep: &Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
-        if self.gather(now)?
-            || self.remove(keep, now)?
-            || self.spend_budget(keep, now)?
-            || self.give_back(keep)?
-        {
+        if self.remove(keep, now)? || self.spend_budget(keep, now)? || self.give_back(keep)? {
             return Ok(Tidied::More);
         }
         self.empty_log()?;
@@ -108,7 +104,7 @@ impl Writer {
     }
 
     /// Gathers the sums of one stretch of receipt that is over; whether there was one.
-    fn gather(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
+    pub(super) fn gather(&mut self, now: UnixMillis) -> Result<bool, StoreError> {
         let transaction =
             self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let kept = read(&transaction)?;

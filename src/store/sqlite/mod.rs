@@ -175,6 +175,11 @@ impl SqliteStore {
         self.with(move |writer| writer.add_senders(&senders)).await
     }
 
+    /// Gathers the sums of one stretch that is over; whether there was one.
+    pub(super) async fn gather(&self, now: UnixMillis) -> Result<bool, StoreError> {
+        self.with(move |writer| writer.gather(now)).await
+    }
+
     /// Removes a little of what is old, or gives a little space back.
     pub(super) async fn tidy(&self, keep: Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
         self.with(move |writer| writer.tidy(&keep, now)).await

@@ -49,7 +49,7 @@ impl Writer {
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.execute_batch(
             "PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY; PRAGMA foreign_keys = OFF; \
-             PRAGMA cache_size = -65536; PRAGMA wal_autocheckpoint = 4000; \
+             PRAGMA cache_size = -32768; PRAGMA wal_autocheckpoint = 4000; \
              PRAGMA journal_size_limit = 67108864;",
         )?;
         let slices = Slices::read(&connection, full)?;

@@ -2,9 +2,9 @@
 
 use super::fleet::{MIDNIGHT, at, evaluator};
 use retrylens::domain::alerts::{Cuts, RULES};
-use retrylens::domain::time::{DAY_MS, MINUTE_MS, Millis, UnixMillis};
+use retrylens::domain::time::{MINUTE_MS, UnixMillis};
 use retrylens::metrics::{Caps, Metrics};
-use retrylens::store::{Keep, Store, Tidied};
+use retrylens::store::Store;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 use tokio::time::Instant;
 
@@ -48,8 +48,7 @@ fn fill() -> Vec<String> {
 
 #[expect(clippy::print_stdout, reason = "figures are what it is for")]
 async fn measure(store: &Store) {
-    let keep = Keep { events: Millis(900 * DAY_MS), sums: Millis(900 * DAY_MS), max_bytes: None };
-    while store.tidy(keep, at(MIDNIGHT)).await.unwrap() == Tidied::More {}
+    while store.gather(at(MIDNIGHT)).await.unwrap() {}
     let all = Cuts::of(RULES);
     let quick = Cuts::of(RULES.iter().filter(|rule| rule.every == 1));
     for (name, cuts) in [("sums, six hours", &quick), ("sums, three days", &all)] {

@@ -6,10 +6,10 @@ use super::fleet::{Fleet, MIDNIGHT, event, refused, served, settings};
 use super::sql_form::{self, Beside, Life};
 use crate::alert_rules::promtool;
 use retrylens::domain::alerts::Rule;
-use retrylens::domain::time::{DAY_MS, MINUTE_MS, Millis, UnixMillis};
+use retrylens::domain::time::{MINUTE_MS, UnixMillis};
 use retrylens::export::prometheus;
 use retrylens::pipeline::alerts::keep_noted;
-use retrylens::store::{Keep, Store, Tidied};
+use retrylens::store::Store;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -163,15 +163,13 @@ async fn replay(store: &Store, url: &str, history: bool) -> (Record, Vec<String>
         }
     }
     let mut lives: BTreeMap<(&str, &str), Life> = BTreeMap::new();
-    let keep = Keep { events: Millis(900 * DAY_MS), sums: Millis(900 * DAY_MS), max_bytes: None };
     for minute in 0..CALM + STORM + AFTER {
         fleet.live(minute_of(minute)).await;
         scraped.push(fleet.metrics());
         beside.copy(fleet.minute - 1).await;
         if minute % 7 == 3 {
-            while store.tidy(keep, UnixMillis(fleet.minute * MINUTE_MS + 30_000)).await.unwrap()
-                == Tidied::More
-            {}
+            let now = UnixMillis(fleet.minute * MINUTE_MS + 30_000);
+            while store.gather(now).await.unwrap() {}
         }
         let truth = beside.truth(fleet.minute).await;
         let standing = fleet.standing().await;
