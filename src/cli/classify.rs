@@ -5,7 +5,6 @@ use crate::domain::response::Response;
 use crate::export::verdict::{Answer, text};
 use crate::ingest::case::{self, Case};
 use crate::ingest::har;
-use crate::ingest::response;
 use anyhow::Context as _;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -21,8 +20,8 @@ const LINE_CAP: usize = 8 * 1024 * 1024;
 
 /// Say who returned a response, which limit it was and what to do.
 ///
-/// Reads one response as `curl -i` or `curl -v` print it, raw HTTP text, or a HAR file (every
-/// limited or failed exchange). Exit status: 0 when everything was judged, 1 when something could
+/// Reads one response as `curl -i` or `curl -v` print it, raw HTTP text, a line of a gateway's
+/// access log, or a HAR file (every limited or failed exchange). Exit status: 0 when everything was judged, 1 when something could
 /// not be read, 2 for wrong usage.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -143,17 +142,10 @@ fn whole(input: impl BufRead, args: &Args, output: &mut impl Write) -> anyhow::R
         anyhow::bail!("the input is larger than {} MiB", INPUT_CAP / 1024 / 1024);
     }
     let text = decode(&bytes);
-    let is_object = text.trim_start().starts_with('{');
     if args.har || har::is_har(&text) {
         return exchanges(text.as_bytes(), args.format, output);
     }
-    let case = if is_object {
-        case::read(&text)?
-    } else {
-        let parsed = response::parse(&text)?;
-        let (response, problems) = (parsed.response, parsed.problems);
-        Case { id: Value::Null, response, problems, ignored: Vec::new() }
-    };
+    let case = case::of_text(&text)?;
     let verdict = classify(&case.response);
     match args.format {
         Format::Text => {
@@ -208,11 +200,7 @@ fn is_failed(response: &Response) -> bool {
 }
 
 fn answer<'a>(case: &'a Case, verdict: &'a Verdict) -> Answer<'a> {
-    Answer {
-        problems: &case.problems,
-        ignored: &case.ignored,
-        ..Answer::new(case.id.clone(), &case.response, verdict)
-    }
+    Answer { problems: &case.problems, ..Answer::new(case.id.clone(), &case.response, verdict) }
 }
 
 fn json(value: &impl serde::Serialize, output: &mut impl Write) -> anyhow::Result<()> {

@@ -7,12 +7,14 @@
 //! - [`time`], [`http_date`]: moments and lengths of time, and the dates that HTTP writes.
 //! - [`response`], [`event`]: what one party saw of one attempt.
 //! - [`retry_after`], [`headers`]: what a server said about waiting and about its limits.
+//! - [`access_log`]: what hops wrote down themselves, and what that proves.
 //! - [`classify`]: who wrote the response, and which kind of limit it was.
 //! - [`redact`], [`key_hash`]: what must never be stored, and what stands in for it.
 //! - [`stored`], [`stats`], [`checklist`]: from stored attempts to the eight steps.
 //! - [`alerts`]: rules as values, their evaluation, and the life of an alert.
 //! - [`retry_policy`]: the policy that we recommend, and keep for everything we send.
 
+pub mod access_log;
 pub mod alerts;
 pub mod checklist;
 pub mod classify;

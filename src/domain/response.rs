@@ -1,5 +1,6 @@
 //! One HTTP response as a client or a capture holds it, with the little that is known around it.
 
+use super::access_log::Trail;
 use super::classify::Responder;
 use super::time::{Millis, UnixMillis};
 
@@ -112,6 +113,8 @@ pub struct Response {
     pub ray_id: Option<String>,
     /// A machine-readable error code that the client took from the body.
     pub error_code: Option<String>,
+    /// What hops and the origin wrote down about the request themselves.
+    pub logs: Trail,
 }
 
 impl Response {

@@ -1,24 +1,26 @@
-//! One line of `retrylens classify --ndjson`: a response as text and what is known around it.
-//!
-//! Fields that carry log lines are taken and named in [`Case::ignored`]; they are not judged here.
+//! One line of `retrylens classify --ndjson`: a response as text and what is known around it, log
+//! lines of the hops and the origin's own record among it.
 
+use super::access_log::{self, Format, LogRecord};
 use super::response::{self, ResponseError, host_of, without_query};
+use crate::domain::access_log::{LogFacts, OriginRecord, Trail};
 use crate::domain::classify::Responder;
 use crate::domain::response::Response;
 use crate::domain::time::UnixMillis;
 use serde_json::{Map, Value};
 
 /// Fields of a line that carry a hop's or the origin's own record.
-const LOG_FIELDS: [&str; 8] = [
+const LOG_FIELDS: [&str; 7] = [
     "log",
-    "log_format",
     "access_log_json",
     "access_log_default",
+    "inner_hops",
+    "origin_log",
     "origin_saw_request",
     "origin_saw_request_id",
-    "origin_log",
-    "inner_hops",
 ];
+/// The most lines of logs that are read of one case.
+const MAX_LOG_LINES: usize = 64;
 
 /// A line that was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,8 +31,6 @@ pub struct Case {
     pub response: Response,
     /// What was guessed or left out, in words.
     pub problems: Vec<String>,
-    /// Fields that were sent and not used.
-    pub ignored: Vec<&'static str>,
 }
 
 /// A line that could not be read, with the `id` where that much was readable.
@@ -53,6 +53,38 @@ pub fn read(line: &str) -> Result<Case, CaseError> {
         reason: format!("not JSON: {error}; expected an object with `id` and `raw`"),
     })?;
     read_value(value)
+}
+
+/// Reads what somebody pasted: such a line, one response as text, or a line of an access log.
+pub fn of_text(text: &str) -> Result<Case, CaseError> {
+    let is_object = text.trim_start().starts_with('{');
+    let read = if is_object {
+        read(text)
+    } else {
+        response::parse(text)
+            .map(|parsed| Case {
+                id: Value::Null,
+                response: parsed.response,
+                problems: parsed.problems,
+            })
+            .map_err(|error| CaseError { id: Value::Null, field: None, reason: error.to_string() })
+    };
+    read.or_else(|error| of_log(text).ok_or(error))
+}
+
+/// A line of an access log by itself; `None` where it is none.
+fn of_log(text: &str) -> Option<Case> {
+    let mut response = Response::default();
+    let mut problems = Vec::new();
+    let read = Lines { problems: &mut problems, left: MAX_LOG_LINES }.read(
+        "log",
+        None,
+        Some(&Value::from(text)),
+    );
+    read.last()?.fill(&mut response);
+    problems.push("read as a line of an access log".to_owned());
+    response.logs = Trail { hops: vec![facts(read)], origin: None };
+    Some(Case { id: Value::Null, response, problems })
 }
 
 /// Reads a line that is parsed already; also the body of `POST /api/v1/classify`.
@@ -83,17 +115,14 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn read(&self, id: &Value) -> Result<Case, Fault> {
-        let ignored: Vec<&'static str> = LOG_FIELDS
-            .into_iter()
-            .filter(|name| self.object.get(*name).is_some_and(|value| !value.is_null()))
-            .collect();
+        let has_logs = LOG_FIELDS.iter().any(|name| self.given(name).is_some());
         let (mut response, mut problems) = match self.text("raw")? {
             Some(raw) => {
                 let parsed = response::parse(raw)
                     .map_err(|error: ResponseError| ("raw", error.to_string()))?;
                 (parsed.response, parsed.problems)
             }
-            None if ignored.is_empty() => {
+            None if !has_logs => {
                 return Err(("raw", "missing; expected an HTTP response as text".to_owned()));
             }
             None => (Response::default(), vec!["no response text was sent".to_owned()]),
@@ -102,7 +131,76 @@ impl Reader<'_> {
         response.provider = self.text("provider")?.map(str::to_owned);
         response.observed_at = self.observed_at()?;
         response.path = self.path(&mut problems)?;
-        Ok(Case { id: id.clone(), response, problems, ignored })
+        if has_logs {
+            self.logs(&mut response, &mut problems);
+        }
+        Ok(Case { id: id.clone(), response, problems })
+    }
+
+    /// A field that was sent and is not null.
+    fn given(&self, name: &str) -> Option<&Value> {
+        self.object.get(name).filter(|value| !value.is_null())
+    }
+
+    /// Reads what hops and the origin wrote down; a line that can't be read is said and left out.
+    fn logs(&self, response: &mut Response, problems: &mut Vec<String>) {
+        let named = self.given("log_format").and_then(Value::as_str);
+        let format = named.and_then(Format::named);
+        if let (Some(name), None) = (named, format) {
+            problems.push(format!("log_format: {}", access_log::unknown_format(name)));
+        }
+        let mut lines = Lines { problems, left: MAX_LOG_LINES };
+        let mut outermost = lines.read("log", format, self.given("log"));
+        if outermost.is_empty() {
+            outermost = lines.read("access_log_json", format, self.given("access_log_json"));
+        }
+        if outermost.is_empty() {
+            outermost = lines.read("access_log_default", format, self.given("access_log_default"));
+        }
+        if let (None, Some(line)) = (response.status, outermost.last()) {
+            line.fill(response);
+        }
+        let mut hops = vec![facts(outermost)];
+        for hop in self.given("inner_hops").and_then(Value::as_array).into_iter().flatten() {
+            let named = hop.get("gateway").and_then(Value::as_str).and_then(Format::named);
+            let mut read = lines.read("inner_hops", named, hop.get("access_log_json"));
+            if read.is_empty() {
+                read = lines.read("inner_hops", named, hop.get("access_log_default"));
+            }
+            hops.push(facts(read));
+        }
+        hops.retain(|lines| !lines.is_empty());
+        response.logs = Trail { hops, origin: self.origin() };
+    }
+
+    /// The origin's own record: its lines, and whether the sender says that it saw the request. An
+    /// id that did not arrive says nothing, since hops replace ids.
+    fn origin(&self) -> Option<OriginRecord> {
+        let lines: Vec<&Value> = match self.given("origin_log") {
+            Some(Value::Array(lines)) => lines.iter().take(MAX_LOG_LINES).collect(),
+            Some(line) => vec![line],
+            None => Vec::new(),
+        };
+        let status = |line: &&Value| match line {
+            Value::Object(_) => line.get("status").and_then(Value::as_u64),
+            Value::String(text) => {
+                let record = access_log::parse(None, text.as_bytes()).ok()?;
+                record.facts.status.map(u64::from)
+            }
+            _ => None,
+        };
+        let statuses: Vec<Option<u16>> = lines
+            .iter()
+            .map(|line| status(line).and_then(|status| u16::try_from(status).ok()))
+            .collect();
+        let is_true = |name: &str| self.given(name).and_then(Value::as_bool);
+        let saw = match (is_true("origin_saw_request"), is_true("origin_saw_request_id")) {
+            (Some(saw), _) => saw,
+            (None, Some(true)) => true,
+            (None, _) if !statuses.is_empty() => true,
+            (None, _) => return None,
+        };
+        Some(OriginRecord { saw, statuses })
     }
 
     /// A field that holds a text or nothing.
@@ -185,6 +283,60 @@ impl Reader<'_> {
     }
 }
 
+fn facts(records: Vec<LogRecord>) -> Vec<LogFacts> {
+    records.into_iter().map(|record| record.facts).collect()
+}
+
+/// Reads lines of logs out of JSON values, and says what could not be read.
+struct Lines<'a> {
+    problems: &'a mut Vec<String>,
+    left: usize,
+}
+
+impl Lines<'_> {
+    /// A line, an object that was parsed already, several lines in one text, or a list of them.
+    fn read(
+        &mut self,
+        field: &str,
+        format: Option<Format>,
+        value: Option<&Value>,
+    ) -> Vec<LogRecord> {
+        let mut records = Vec::new();
+        match value {
+            None | Some(Value::Null) => {}
+            Some(Value::Array(values)) => {
+                for value in values {
+                    records.append(&mut self.read(field, format, Some(value)));
+                }
+            }
+            Some(Value::String(text)) => {
+                for line in text.lines() {
+                    self.take(field, access_log::parse(format, line.as_bytes()), &mut records);
+                }
+            }
+            Some(value) => {
+                self.take(field, access_log::parse_value(format, value), &mut records);
+            }
+        }
+        records
+    }
+
+    fn take(
+        &mut self,
+        field: &str,
+        read: Result<LogRecord, access_log::LineError>,
+        records: &mut Vec<LogRecord>,
+    ) {
+        let Some(left) = self.left.checked_sub(1) else { return };
+        self.left = left;
+        match read {
+            Ok(record) => records.push(record),
+            Err(error) if error.is_comment => {}
+            Err(error) => self.problems.push(format!("{field}: {error}")),
+        }
+    }
+}
+
 fn text_of<'a>(
     object: &'a Map<String, Value>,
     name: &str,
@@ -218,7 +370,41 @@ mod tests {
         assert_eq!(case.response.observed_at, Some(UnixMillis(1_794_382_140_000)));
         assert_eq!(case.response.path, [Responder::Cloudflare]);
         assert!(case.problems.iter().any(|p| p.contains("teapot")));
-        assert_eq!(case.ignored, ["log", "log_format"]);
+        assert!(case.problems.iter().any(|p| p.starts_with("log: ")), "{:?}", case.problems);
+    }
+
+    #[test]
+    fn a_line_of_an_access_log_is_a_case_by_itself() {
+        let line = r#"[2026-11-29T22:27:12.901Z] "GET /v1/orders/87348 HTTP/1.1" 429 RL 0 18 0 - "-" "curl/7.88.1" "2541e27d" "127.0.0.1:17301" "-""#;
+        let json =
+            r#"{"gateway":"nginx","status":429,"limit_req_status":"REJECTED","method":"GET"}"#;
+        for text in [line, json] {
+            let case = of_text(text).unwrap();
+            assert_eq!(case.response.status, Some(429), "{text}");
+            assert_eq!(case.response.request.method.as_deref(), Some("GET"));
+            assert_eq!(case.response.logs.hops.len(), 1);
+        }
+        assert!(of_text("hello").unwrap_err().reason.contains("HTTP/1.1 429"));
+        assert!(of_text("{}").unwrap_err().reason.contains("missing"));
+    }
+
+    #[test]
+    fn lines_of_hops_and_of_the_origin_are_read() {
+        let case = read(
+            r#"{"id":1,"raw":"HTTP/1.1 429 X\r\n\r\n","access_log_json":{"gateway":"envoy","status":429,"response_flags":"-","code_details":"via_upstream"},
+                "inner_hops":[{"gateway":"nginx/1.22.1","access_log_json":[{"gateway":"nginx","status":429,"limit_req_status":""},{"status":429,"limit_req_status":"REJECTED"}],"access_log_default":["x"]}],
+                "origin_saw_request":true,"origin_saw_request_id":false,"origin_log":[{"status":429},{"status":null}]}"#,
+        )
+        .unwrap();
+        let logs = case.response.logs;
+        assert_eq!(logs.hops.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(logs.hops[1][1].product, Responder::Nginx);
+        assert_eq!(logs.origin, Some(OriginRecord { saw: true, statuses: vec![Some(429), None] }));
+        assert!(case.problems.is_empty(), "{:?}", case.problems);
+        let only = read(
+            r#"{"id":1,"raw":"HTTP/1.1 429 X\r\n\r\n","origin_saw_request_id":false,"origin_log":[]}"#,
+        );
+        assert_eq!(only.unwrap().response.logs.origin, None, "ids are replaced on the way");
     }
 
     #[test]

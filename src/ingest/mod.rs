@@ -6,6 +6,7 @@
 //! - [`har`]: a browser's or a proxy's HAR file.
 //! - [`case`]: the NDJSON line of `retrylens classify --ndjson`.
 
+pub mod access_log;
 pub mod body;
 pub mod case;
 pub mod har;

@@ -184,7 +184,9 @@ fn a_bad_ndjson_line_costs_only_itself() {
     assert_eq!((&lines[1]["id"], &lines[1]["line"]), (&Value::Null, &json!(2)));
     assert_eq!((&lines[2]["id"], &lines[2]["field"]), (&json!("b"), &json!("raw")));
     assert!(lines[2]["error"].as_str().unwrap().contains("HTTP/1.1 429"));
-    assert_eq!((&lines[3]["id"], &lines[3]["ignored"]), (&json!("c"), &json!(["log"])));
+    assert_eq!(lines[3]["id"], "c");
+    let problem = lines[3]["problems"][0].as_str().unwrap();
+    assert!(problem.starts_with("log: a line of no format that is known"), "{problem}");
     for field in [
         "id",
         "returned_by",

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers in here are not seen as tests")]
 
+mod access_logs;
 mod alert_pages;
 mod alert_rules;
 mod alerts;

@@ -206,6 +206,10 @@ pub(crate) struct Sheet {
     pub(crate) claimed: Option<Layer>,
     /// What shows that no limit refused the attempt, whatever the status says.
     pub(crate) not_a_limit: Option<Evidence>,
+    /// Whether access logs were at hand: they know the upstream attempts better than the response.
+    pub(crate) is_logged: bool,
+    /// The extra upstream attempts that they tell of.
+    pub(crate) logged_retries: Option<u32>,
 }
 
 impl Sheet {
@@ -227,6 +231,14 @@ impl Sheet {
     /// Whether anything that was seen, the client's own words aside, speaks about who answered.
     pub(crate) fn attributes(&self) -> bool {
         self.claims.iter().any(|c| c.says != Says::Limit && c.rule.is_observed())
+    }
+
+    /// Extra upstream attempts: by the logs where there are any, else as the response tells.
+    pub(crate) fn hidden_retries(&self) -> Option<u32> {
+        if self.is_logged {
+            return self.logged_retries;
+        }
+        self.claims.iter().find_map(|c| c.retries)
     }
 
     /// Writes down a contradiction, in words.

@@ -4,7 +4,7 @@
 use super::claim::{Claim, LimitHint, Rule, Sheet, Signature};
 use super::facts::{Facts, contains_ci};
 use super::walk::Answer;
-use super::{LimitType, LimitUnit, Responder, Says};
+use super::{LimitType, LimitUnit, Responder, Says, logged};
 use crate::domain::retry_after::{Flag, Reading, Strict};
 use crate::domain::time::{HOUR_MS, Millis};
 
@@ -79,7 +79,8 @@ pub(crate) fn decide(status: u16, sheet: &Sheet, answer: &Answer) -> Limit {
         .claims
         .iter()
         .any(|c| c.says != Says::Limit && c.limit.is_some_and(|l| l.kind == limit.kind));
-    let cap = if told || answer.chance >= 0.9 { 1.0 } else { UNSIGNED_CAP };
+    let is_signed = answer.chance >= 0.9 && !logged::names_no_limit(sheet, answer.responder);
+    let cap = if told || is_signed { 1.0 } else { UNSIGNED_CAP };
     Limit { chance: limit.chance.min(cap), ..limit }
 }
 

@@ -3,6 +3,7 @@
 //! - [`claim`]: what a signature writes down; [`facts`], [`body`]: what it looks at.
 //! - a file per signature; [`providers`] and [`apps`] hold those of API owners and of limiters
 //!   inside applications; [`registry`] lists them all.
+//! - [`logged`]: what access logs and the origin's own record prove, which beats what is seen.
 //! - [`walk`]: from claims to who answered; [`limits`]: to the kind of limit; [`collect`]: what to
 //!   collect next.
 //!
@@ -36,6 +37,7 @@ mod hostinger_cdn;
 mod kong;
 mod krakend;
 mod limits;
+mod logged;
 mod nginx;
 mod providers;
 mod registry;
@@ -52,6 +54,7 @@ mod verdict;
 mod walk;
 mod workerd;
 
+pub(crate) use claim::Rule;
 pub use registry::{SignatureInfo, signatures};
 pub use verdict::{classify, summarize};
 

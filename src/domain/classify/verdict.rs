@@ -6,7 +6,7 @@ use super::limits::Limit;
 use super::walk::{self, Answer};
 use super::{
     Certainty, CollectNext, Evidence, Layer, LimitType, LimitUnit, Responder, Says, Tri, Verdict,
-    Weight, collect, limits, registry, unnamed,
+    Weight, collect, limits, logged, registry, unnamed,
 };
 use crate::domain::response::Response;
 use crate::domain::retry_after::{self, Reading};
@@ -41,11 +41,13 @@ fn decide(facts: &Facts<'_>) -> Decision {
     let by_caller = response.claimed_layer == Some(Layer::Client);
     match response.status {
         None if by_caller => Decision::settled(facts, reading, refused_by_the_caller(), CALLER),
-        None => Decision::settled(facts, reading, Sheet::default(), NOBODY),
+        None if response.logs.is_empty() => {
+            Decision::settled(facts, reading, Sheet::default(), NOBODY)
+        }
         Some(_) if is_plain_success(facts) => {
             Decision::settled(facts, reading, Sheet::default(), SERVED)
         }
-        Some(_) => weigh(facts, reading),
+        _ => weigh(facts, reading),
     }
 }
 
@@ -59,9 +61,13 @@ fn weigh(facts: &Facts<'_>, reading: Reading) -> Decision {
     sheet.heed_signed_body();
     limits::long_wait(facts, &reading, &mut sheet);
     claimed_layer(facts, &mut sheet);
-    let answer = walk::walk(&sheet, outermost(facts), &response.path);
+    let outermost = outermost(facts);
+    let proven = logged::weigh(facts, outermost, &mut sheet);
+    let by_log = proven.as_ref().and_then(|proven| proven.answer.clone());
+    let answer = by_log.unwrap_or_else(|| walk::walk(&sheet, outermost, &response.path));
     let limit = limits::decide(facts.status, &sheet, &answer);
-    let reached = reached_origin(&sheet, &answer);
+    let reached =
+        proven.and_then(|proven| proven.reached).unwrap_or_else(|| reached_origin(&sheet, &answer));
     Decision { sheet, reading, answer, limit, reached, is_settled: false }
 }
 
@@ -85,6 +91,7 @@ fn is_plain_success(facts: &Facts<'_>) -> bool {
     (100..400).contains(&facts.status)
         && facts.response.error_code.is_none()
         && facts.response.path.is_empty()
+        && facts.response.logs.is_empty()
         && !TELLING.iter().any(|name| facts.has(name))
         && !facts.has("x-envoy-attempt-count")
         && !facts.has("x-amzn-waf-action")
@@ -271,7 +278,7 @@ impl Decision {
             conflicts: answer.conflicts,
             hops: answer.hops,
             collect_next: next,
-            hidden_retries: sheet.claims.iter().find_map(|c| c.retries),
+            hidden_retries: sheet.hidden_retries(),
         };
         show_claim(facts, &sheet, &mut verdict);
         verdict

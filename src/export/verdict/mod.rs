@@ -33,9 +33,6 @@ pub struct Answer<'a> {
     /// What was guessed or cut while reading.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub problems: &'a [String],
-    /// Fields that were sent and not used.
-    #[serde(skip_serializing_if = "<[&str]>::is_empty")]
-    pub ignored: &'a [&'static str],
 }
 
 impl<'a> Answer<'a> {
@@ -49,7 +46,6 @@ impl<'a> Answer<'a> {
             verdict,
             limit_fields: limit_field::views(response),
             problems: &[],
-            ignored: &[],
         }
     }
 }

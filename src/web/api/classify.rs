@@ -19,8 +19,9 @@ use utoipa::ToSchema;
 pub(crate) struct ClassifyRequest {
     /// Comes back with the verdict.
     id: Option<String>,
-    /// The response: output of `curl -i` or `curl -v`, or raw HTTP text.
-    raw: String,
+    /// The response: output of `curl -i` or `curl -v`, or raw HTTP text. Without it at least one
+    /// field with a log is needed.
+    raw: Option<String>,
     /// The request: `method`, `url` or `host` and `path`, `headers`.
     #[schema(value_type = Option<Object>)]
     request: Option<Value>,
@@ -31,6 +32,24 @@ pub(crate) struct ClassifyRequest {
     observed_at: Option<String>,
     /// The hops from the client's side inwards.
     path: Option<Vec<crate::domain::classify::Responder>>,
+    /// The gateway's own log lines of this request, as they are; in `access_log_json` an object
+    /// that was parsed already, in `access_log_default` the line of its stock format.
+    log: Option<String>,
+    /// The format of `log`; it is found out where it is not named.
+    log_format: Option<String>,
+    #[schema(value_type = Option<Object>)]
+    access_log_json: Option<Value>,
+    access_log_default: Option<String>,
+    /// Lines of the hops further in, in their order: `{gateway, access_log_json, access_log_default}`.
+    #[schema(value_type = Option<Vec<Object>>)]
+    inner_hops: Option<Value>,
+    /// The origin's own lines of this request, each with its `status`.
+    #[schema(value_type = Option<Vec<Object>>)]
+    origin_log: Option<Value>,
+    /// Whether the origin saw the request; "no" needs a log that is known to be complete.
+    origin_saw_request: Option<bool>,
+    /// Whether the client's request id is in the origin's log.
+    origin_saw_request_id: Option<bool>,
 }
 
 /// A verdict with what it is about.

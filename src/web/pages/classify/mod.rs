@@ -56,7 +56,7 @@ pub struct Read {
 }
 
 impl Input {
-    /// Reads a HAR file, an object with `raw`, or one response as text.
+    /// Reads a HAR file, an object with `raw`, one response as text, or a line of an access log.
     ///
     /// # Errors
     /// What was expected, in words for the person who pasted it.
@@ -65,16 +65,10 @@ impl Input {
         if har::is_har(text) {
             return self.read_har();
         }
-        let mut case = if text.trim_start().starts_with('{') {
-            case::read(text).map_err(|error| match error.field {
-                Some(field) => format!("{field}: {}", error.reason),
-                None => error.reason,
-            })?
-        } else {
-            let parsed = response::parse(text).map_err(|error| error.to_string())?;
-            let (response, problems) = (parsed.response, parsed.problems);
-            Case { id: Value::Null, response, problems, ignored: Vec::new() }
-        };
+        let mut case = case::of_text(text).map_err(|error| match error.field {
+            Some(field) => format!("{field}: {}", error.reason),
+            None => error.reason,
+        })?;
         self.add_surroundings(&mut case.response);
         Ok(Read { judged: vec![Judged { case, index: None, url: None }], exchanges: None })
     }
@@ -91,7 +85,6 @@ impl Input {
                     id: Value::from(entry.index),
                     response: entry.response,
                     problems: Vec::new(),
-                    ignored: Vec::new(),
                 };
                 Judged { case, index: Some(entry.index), url: Some(entry.url) }
             })
@@ -122,7 +115,6 @@ pub fn answer(judged: &Judged) -> Value {
         index: judged.index,
         url: judged.url.as_deref(),
         problems: &judged.case.problems,
-        ignored: &judged.case.ignored,
         ..Answer::new(judged.case.id.clone(), &judged.case.response, &verdict)
     };
     serde_json::to_value(answer).unwrap_or_default()

@@ -1,0 +1,37 @@
+//! Traefik: the status towards the client and that of the service.
+
+use super::LogFacts;
+use super::finding::Finding;
+use crate::domain::classify::{Rule, Tri, Weight};
+
+const SOURCE: &str = "docs/access-logs.md#traefik";
+static LG_TR_1: Rule = Rule::new("LG-TR-1", SOURCE);
+static LG_TR_2: Rule = Rule::new("LG-TR-2", SOURCE);
+
+const SHOWN: [&str; 4] = ["upstream_status", "router", "upstream_addr", "retries"];
+
+pub(super) fn read(line: &LogFacts) -> Option<Finding> {
+    let seen = line.quote(&SHOWN);
+    let retries = line.count("retries");
+    match line.get("upstream_status") {
+        // The sources set 0 where the documentation says "absent".
+        Some("0") if line.value("router").is_some() => {
+            Some(Finding::itself(&LG_TR_1, Tri::No, seen).tries(0))
+        }
+        Some(_) if line.code("upstream_status").is_some() => {
+            let status = line.code("upstream_status");
+            // It is taken where Traefik writes its own 502 and 504 too.
+            let weight = match status {
+                Some(502 | 504) => Weight::Medium,
+                _ => Weight::Proof,
+            };
+            let finding = Finding::upstream(&LG_TR_2, seen).status(status).weight(weight);
+            Some(finding.tries(retries.map(|n| n.saturating_add(1))))
+        }
+        // Absent: the field may have been dropped by the log's own settings.
+        _ if line.value("router").is_some() => {
+            Some(Finding::itself(&LG_TR_1, Tri::Unknown, seen).weight(Weight::Weak))
+        }
+        _ => None,
+    }
+}

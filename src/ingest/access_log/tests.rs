@@ -1,0 +1,356 @@
+//! A line of each product, broken lines, and lines of other products.
+
+use super::*;
+use crate::domain::access_log::Trail;
+use crate::domain::classify::{Certainty, LimitType, Responder, Tri, classify};
+use crate::domain::response::Response as Answer;
+use proptest::prelude::*;
+
+/// The verdict of a line alone.
+fn judged(format: Option<Format>, text: &str) -> crate::domain::classify::Verdict {
+    let record = parse(format, text.as_bytes()).unwrap_or_else(|e| panic!("{text}: {e}"));
+    let mut response = Answer::default();
+    record.fill(&mut response);
+    response.logs = Trail { hops: vec![vec![record.facts]], origin: None };
+    classify(&response)
+}
+
+/// A line, the format that it shows, who answered, which limit, whether the request went on.
+type Case<'a> = (&'a str, Format, Responder, LimitType, Tri);
+
+/// Lines as the products wrote them, or as their documentation shows them.
+const LINES: &[Case<'_>] = &[
+    (
+        r#"{"ts":"2026-11-29T22:26:26+00:00","epoch":1795991186.952,"gateway":"nginx","request_id":"0f58","gw_request_id":"9c21","traceparent":"","method":"GET","path":"/v1/orders/42322","status":503,"upstream_addr":"","upstream_status":"","upstream_connect_s":"","upstream_header_s":"","limit_req_status":"REJECTED","limit_conn_status":"","cache_status":"","retry_after":"","duration_s":0.0}"#,
+        Format::Nginx,
+        Responder::Nginx,
+        LimitType::Rate,
+        Tri::No,
+    ),
+    (
+        r#"{"gateway":"nginx","status":502,"upstream_addr":"127.0.0.1:17901, pair","upstream_status":"429, 502","upstream_connect_s":"0.000, -","upstream_header_s":"0.001, -","limit_req_status":"","limit_conn_status":"","cache_status":""}"#,
+        Format::Nginx,
+        Responder::Nginx,
+        LimitType::Rate,
+        Tri::Yes,
+    ),
+    (
+        r#"2023/04/02 12:00:00 [error] 32#32: *1269 limiting requests, excess: 20.950 by zone "one", client: 192.0.2.2, server: , request: "GET /a?b=c HTTP/1.1", host: "api.example.com""#,
+        Format::NginxError,
+        Responder::Nginx,
+        LimitType::Rate,
+        Tri::No,
+    ),
+    (
+        r#"192.0.2.7:52610 [29/Nov/2026:22:26:57.958] f01 f01/<NOSRV> 0/-1/-1/-1/0 429 225 - - PR-- 1/1/0/0/0 0/0 "GET /v1/orders/38183 HTTP/1.1""#,
+        Format::Haproxy,
+        Responder::Haproxy,
+        LimitType::Rate,
+        Tri::No,
+    ),
+    (
+        r#"Sep 23 10:05:05 host haproxy[2149]: 203.0.113.110:52096 [23/Sep/2022:10:05:05.544] web web/<NOSRV> 0/402/-1/-1/402 503 225 - - sQ-- 3/3/0/0/0 0/0 {192.0.2.|hey/0.0.1} "GET / HTTP/1.1""#,
+        Format::Haproxy,
+        Responder::Haproxy,
+        LimitType::Concurrency,
+        Tri::No,
+    ),
+    (
+        r#"{"epoch":1795991217.958,"gateway":"haproxy","request_id":"-","status":429,"upstream_status":"429","server":"s2","term_state":"--","retries":"+2","limiter":"-","t_connect_ms":0,"path":"\/v1\/orders","retry_after":"7"}"#,
+        Format::Haproxy,
+        Responder::Origin,
+        LimitType::Rate,
+        Tri::Yes,
+    ),
+    (
+        r#"[2026-11-29T22:27:12.901Z] "GET /v1/orders/87348 HTTP/1.1" 429 RL 0 18 0 - "-" "curl/7.88.1" "2541e27d" "127.0.0.1:17301" "-""#,
+        Format::Envoy,
+        Responder::Envoy,
+        LimitType::Rate,
+        Tri::No,
+    ),
+    (
+        r#"[2024-09-15T16:27:47.687Z] "HEAD / HTTP/1.1" 429 RL local_rate_limited - "-" 0 0 0 - "192.0.2.106" "curl/8.5.0" "81e5ee85" "nginx.test.local" "-" inbound|80|| - 198.51.100.75:80 192.0.2.106:0 outbound_.80 default"#,
+        Format::Envoy,
+        Responder::Envoy,
+        LimitType::Rate,
+        Tri::No,
+    ),
+    (
+        r#"[2021-08-05T17:18:40.397Z] "GET /index HTTP/1.1" 503 UO "-" "-" 0 81 0 - "-" "python-requests/2.26.0" "83775855" "pyserver" "-" - - 198.51.100.9:80 192.0.2.12:48556 - default"#,
+        Format::Envoy,
+        Responder::Envoy,
+        LimitType::Overload,
+        Tri::No,
+    ),
+    (
+        r#"{"authority":"api.example.com","duration":3,"method":"GET","path":"/a?b=c","request_id":"81e5","response_code":429,"response_code_details":"via_upstream","response_flags":"-","start_time":"2026-11-29T22:27:12.901Z","upstream_host":"192.0.2.3:80"}"#,
+        Format::Envoy,
+        Responder::Origin,
+        LimitType::Rate,
+        Tri::Yes,
+    ),
+    (
+        r#"{"ts":"2026-11-29T22:27:33.258+0000","gateway":"apache","status":500,"upstream_status":"-","upstream_source_port":"-","handler":"proxy-server","limiter":"-","qos_event":"D;","qos_error":"010","path":"/caf\xc3\xa9"}"#,
+        Format::Apache,
+        Responder::Apache,
+        LimitType::Concurrency,
+        Tri::No,
+    ),
+    (
+        r#"{"level":"info","ts":1795991265.6683996,"logger":"http.log.access.log0","msg":"handled request","request":{"remote_ip":"127.0.0.1","client_ip":"127.0.0.1","method":"GET","host":"api.example.com","uri":"/v1/orders/10531?x=1","headers":{"X-Request-Id":["26cf"]}},"bytes_read":0,"duration":0.25,"status":429,"resp_headers":{"Server":["Caddy"]},"limiter":"key_rule","retry_after":"20","upstream_status":null,"upstream_addr":null,"gateway":"caddy"}"#,
+        Format::Caddy,
+        Responder::Caddy,
+        LimitType::Rate,
+        Tri::No,
+    ),
+    (
+        r#"{"ts":"2026-11-29T22:27:54Z","gateway":"varnish","method":"GET","path":"/v1/orders/24822","status":429,"handling":"hit","hitmiss":"hit","upstream_status":"cached","upstream_backend":"","upstream_retries":"","limiter":"","age":"2","retry_after":"5"}"#,
+        Format::Varnish,
+        Responder::Varnish,
+        LimitType::Cached,
+        Tri::No,
+    ),
+    (
+        r#"{"epoch":1795991296.69,"gateway":"trafficserver","status":504,"upstream_status":"000","cache_result":"ERR_READ_TIMEOUT","server_host":"127.0.0.1","server_attempts":"2","error_code":"Connection Timed Out"}"#,
+        Format::Trafficserver,
+        Responder::Trafficserver,
+        LimitType::Unknown,
+        Tri::Yes,
+    ),
+    (
+        "1795991296.690 0 127.0.0.1 TCP_MISS/429 515 GET http://api.example.com/v1/orders - DIRECT/- text/html",
+        Format::Trafficserver,
+        Responder::Trafficserver,
+        LimitType::Rate,
+        Tri::No,
+    ),
+    (
+        "1795991431.410      1 127.0.0.1 TCP_DENIED/429 448 GET http://127.0.0.1:17802/v1/orders/58069 - HIER_NONE/- text/html",
+        Format::Squid,
+        Responder::Squid,
+        LimitType::Rate,
+        Tri::No,
+    ),
+    (
+        r#"{"ts":"2026-11-29T22:30:44.676Z","gateway":"workerd","status":429,"upstream_status":null,"upstream_attempts":0,"limiter":"LIMITER"}"#,
+        Format::Workerd,
+        Responder::Workerd,
+        LimitType::Rate,
+        Tri::No,
+    ),
+    (
+        r#"{"request":{"id":"f1","uri":"/v1/a?b","method":"GET","headers":{"host":"api.example.com","x-request-id":"c1"}},"response":{"status":429,"headers":{"x-ratelimit-limit-day":"10","retry-after":"60"}},"latencies":{"proxy":-1,"kong":3,"request":4},"tries":[],"source":"kong","started_at":1795991186952,"client_ip":"192.0.2.9"}"#,
+        Format::Kong,
+        Responder::Kong,
+        LimitType::Quota,
+        Tri::No,
+    ),
+    (
+        r#"{"ClientHost":"203.0.113.42","RequestMethod":"POST","RequestPath":"/a?b","RequestHost":"api.example.com","DownstreamStatus":429,"OriginStatus":0,"Duration":1873000,"RouterName":"web@file","RetryAttempts":0,"StartUTC":"2026-04-26T10:14:22.5Z"}"#,
+        Format::Traefik,
+        Responder::Traefik,
+        LimitType::Rate,
+        Tri::No,
+    ),
+    (
+        r#"{"epoch_ms":"1795991186952","gateway":"aws_apigateway","request_id":"r","status":"429","upstream_status":"-","integration_status":"-","response_type":"QUOTA_EXCEEDED","path":"/prod/a"}"#,
+        Format::AwsApiGateway,
+        Responder::AwsApiGateway,
+        LimitType::Quota,
+        Tri::No,
+    ),
+    (
+        r#"https 2026-11-29T22:23:00.186641Z app/my-lb/50dc6c495c0c9188 192.0.2.131:2817 - -1 -1 -1 403 - 34 366 "GET https://api.example.com:443/a?b=c HTTP/1.1" "curl/7.46.0" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 - "Root=1-58337262-36d228ad5d99923122bbe354" "api.example.com" "arn:aws:acm:x" 0 2026-11-29T22:22:48.364000Z "waf" "-" "-" "-" "-" "-" "-""#,
+        Format::AwsAlb,
+        Responder::AwsAlb,
+        LimitType::Security,
+        Tri::No,
+    ),
+    (
+        "2026-11-29\t22:27:33\tFRA56\t500\t192.0.2.10\tGET\td1.cloudfront.net\t/v1/a\t503\t-\tcurl\t-\t-\tError\tSOX4xwn4XV6Q==\tapi.example.com\thttps\t23\t0.001\t-\tTLSv1.2\tECDHE\tError\tHTTP/2.0\t-\t-\t11040\t0.001\tCapacityExceeded\ttext/html\t78\t-\t-",
+        Format::Cloudfront,
+        Responder::Cloudfront,
+        LimitType::Overload,
+        Tri::No,
+    ),
+    (
+        r#"{"EdgeStartTimestamp":"2026-11-29T22:27:33Z","EdgeEndTimestamp":"2026-11-29T22:27:34Z","RayID":"8f2a","ClientRequestMethod":"GET","ClientRequestHost":"api.example.com","ClientRequestPath":"/v1/a","ClientRequestSource":"eyeball","EdgeResponseStatus":429,"OriginResponseStatus":0,"EdgeServerIP":"","CacheCacheStatus":"unknown","SecuritySources":["firewallCustom","rateLimit"],"SecurityActions":["log","block"]}"#,
+        Format::Cloudflare,
+        Responder::Cloudflare,
+        LimitType::Rate,
+        Tri::No,
+    ),
+];
+
+#[test]
+fn a_line_of_each_product_is_found_out_and_says_who_answered() {
+    for (text, format, who, limit, reached) in LINES {
+        assert_eq!(detect(text.as_bytes()), Some(*format), "{text}");
+        for named in [None, Some(*format)] {
+            let verdict = judged(named, text);
+            assert_eq!(verdict.returned_by, *who, "{text}\n{verdict:#?}");
+            assert_eq!(verdict.limit_type, *limit, "{text}\n{verdict:#?}");
+            assert_eq!(verdict.reached_origin, *reached, "{text}\n{verdict:#?}");
+            // Behind every known hop is no proof; what a product says of itself is.
+            let certain = verdict.outcome == Certainty::Certain;
+            assert_eq!(certain, *who != Responder::Origin, "{text}\n{verdict:#?}");
+            assert!(verdict.confidence >= 0.5 || *who == Responder::Unknown, "{text}");
+        }
+    }
+}
+
+#[test]
+fn a_line_that_all_write_alike_names_nobody() {
+    let combined = r#"192.0.2.1 - alice [29/Nov/2026:22:27:33 +0100] "GET /v1/a?key=1 HTTP/1.1" 429 345 "-" "curl \"7\"""#;
+    assert_eq!(detect(combined.as_bytes()), Some(Format::Combined));
+    let record = parse(None, combined.as_bytes()).unwrap();
+    assert_eq!(record.at, UnixMillis::parse_rfc3339("2026-11-29T21:27:33Z"));
+    assert_eq!((record.facts.status, record.path.as_deref()), (Some(429), Some("/v1/a")));
+    for format in [Format::Nginx, Format::Apache, Format::Combined] {
+        assert_eq!(judged(Some(format), combined).returned_by, Responder::Unknown, "{format}");
+    }
+}
+
+#[test]
+fn ids_hosts_paths_and_times_are_read() {
+    let of = |text: &str| parse(None, text.as_bytes()).unwrap();
+    let find = |format: Format| {
+        let (text, ..) = LINES.iter().find(|(_, f, ..)| *f == format).unwrap();
+        of(text)
+    };
+    let kong = find(Format::Kong);
+    assert_eq!(kong.request_id.as_deref(), Some("c1"));
+    assert_eq!(kong.gateway_request_id.as_deref(), Some("f1"));
+    assert_eq!(
+        (kong.host.as_deref(), kong.path.as_deref()),
+        (Some("api.example.com"), Some("/v1/a"))
+    );
+    assert_eq!(kong.retry_after.as_deref(), Some("60"));
+    let caddy = find(Format::Caddy);
+    assert_eq!(caddy.duration_ms, Some(250));
+    assert_eq!(caddy.at, Some(UnixMillis(1_795_991_265_418)), "the start, not the end");
+    let balancer = find(Format::AwsAlb);
+    assert_eq!(balancer.trace_id.as_deref(), Some("5833726236d228ad5d99923122bbe354"));
+    assert_eq!(balancer.host.as_deref(), Some("api.example.com"));
+    assert_eq!(balancer.client_address.as_deref(), Some("192.0.2.131"));
+    let apache = find(Format::Apache);
+    assert_eq!(apache.path.as_deref(), Some("/café"));
+    assert_eq!(apache.at, UnixMillis::parse_rfc3339("2026-11-29T22:27:33.258Z"));
+    let nginx = find(Format::Nginx);
+    assert_eq!(nginx.at, Some(UnixMillis(1_795_991_186_952)), "the milliseconds of `epoch`");
+    let cloudflare = find(Format::Cloudflare);
+    assert_eq!(cloudflare.duration_ms, Some(1000));
+    let traced = of(
+        r#"{"gateway":"envoy","status":429,"response_flags":"RL","code_details":"local_rate_limited","traceparent":"00-BFA3a3e0337f46bc8d53969081042e63-657cf9ab72324664-01"}"#,
+    );
+    assert_eq!(traced.trace_id.as_deref(), Some("bfa3a3e0337f46bc8d53969081042e63"));
+    assert_eq!(traced.span_id.as_deref(), Some("657cf9ab72324664"));
+}
+
+#[test]
+fn broken_lines_are_read_as_far_as_they_go() {
+    let cut = r#"{"gateway":"haproxy","status":429,"term_state":"PR","server":"<NOSRV>","upstream_status":"-","path":"/a,b","retry_a"#;
+    let record = parse(None, cut.as_bytes()).unwrap();
+    assert!(record.is_cut);
+    assert_eq!(record.path.as_deref(), Some("/a,b"));
+    assert_eq!(judged(None, cut).returned_by, Responder::Haproxy);
+    let mut bytes =
+        br#"{"gateway":"nginx","status":"429","limit_req_status":"REJECTED","path":"/"#.to_vec();
+    bytes.extend([0xff, 0xfe]);
+    bytes.extend(br#"a"}"#);
+    let record = parse(None, &bytes).unwrap();
+    assert_eq!(record.path.as_deref(), Some("/\u{fffd}\u{fffd}a"));
+    assert_eq!(record.facts.status, Some(429), "a number as text");
+    let quoted = r#"{"gateway":"apache","status":429,"path":"/a\x22b\\x","upstream_status":"-"}"#;
+    assert_eq!(parse(None, quoted.as_bytes()).unwrap().path.as_deref(), Some("/a\"b\\x"));
+}
+
+#[test]
+fn a_key_that_stands_twice_makes_the_line_untrusted() {
+    let line = r#"{"gateway":"trafficserver","request_id":"x","status":200,"x":"y","status":429,"upstream_status":"000","cache_result":"TCP_MISS"}"#;
+    let error = parse(None, line.as_bytes()).unwrap_err();
+    assert!(error.reason.contains("`status`") && error.reason.contains("twice"), "{error}");
+}
+
+#[test]
+fn the_line_inside_of_what_a_shipper_wraps_it_in_is_read() {
+    let (line, format, who, ..) = LINES[0];
+    let json = serde_json::to_string(line).unwrap();
+    for wrapped in [
+        format!(r#"{{"log":{json},"stream":"stdout","time":"2026-11-29T22:26:27Z"}}"#),
+        format!(r#"{{"message":{json},"host":"node-1","timestamp":"2026-11-29T22:26:27Z"}}"#),
+        format!("2026-11-29T22:26:27.1Z stdout F {line}"),
+        format!("<134>Nov 29 22:26:27 node-1 nginx: {line}"),
+    ] {
+        assert_eq!(detect(wrapped.as_bytes()), Some(format), "{wrapped}");
+        assert_eq!(judged(None, &wrapped).returned_by, who, "{wrapped}");
+    }
+}
+
+#[test]
+fn names_that_people_use_find_their_format() {
+    for (name, format) in [
+        ("istio", Some(Format::Envoy)),
+        ("envoy-text", Some(Format::Envoy)),
+        ("haproxy-http", Some(Format::Haproxy)),
+        ("nginx/1.22.1", Some(Format::Nginx)),
+        ("nginx-error", Some(Format::NginxError)),
+        ("aws_apigateway", Some(Format::AwsApiGateway)),
+        ("ALB", Some(Format::AwsAlb)),
+        ("traefik-json", Some(Format::Traefik)),
+        ("json", None),
+        ("", None),
+        ("---json", None),
+    ] {
+        assert_eq!(Format::named(name), format, "{name}");
+    }
+}
+
+#[test]
+fn a_line_of_another_product_is_refused_by_name_and_comments_are_no_mistakes() {
+    let (nginx, ..) = LINES[0];
+    let error = parse(Some(Format::Haproxy), nginx.as_bytes()).unwrap_err();
+    assert_eq!(error.reason, "the line is one of nginx, not of haproxy");
+    for text in ["", "   ", "#Version: 1.0"] {
+        assert!(parse(None, text.as_bytes()).unwrap_err().is_comment, "{text}");
+    }
+    for text in ["hello", "{}", "[1]", "{\"a\":", "429"] {
+        assert!(!parse(None, text.as_bytes()).unwrap_err().is_comment, "{text}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn no_bytes_make_a_parser_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+        for format in [None].into_iter().chain(Format::ALL.iter().copied().map(Some)) {
+            if let Ok(record) = parse(format, &bytes) {
+                prop_assert!(record.facts.fields.iter().all(|(_, value)| value.len() <= MAX_FIELD));
+            }
+        }
+        detect(&bytes);
+    }
+
+    #[test]
+    fn no_damage_to_a_real_line_makes_a_parser_panic(
+        line in prop::sample::select(LINES),
+        at in any::<prop::sample::Index>(),
+        cut in any::<prop::sample::Index>(),
+        new in any::<u8>(),
+    ) {
+        let mut bytes = line.0.as_bytes().to_vec();
+        let place = at.index(bytes.len());
+        bytes[place] = new;
+        bytes.truncate(cut.index(bytes.len()) + 1);
+        for format in [None, Some(line.1)] {
+            if let Ok(record) = parse(format, &bytes) {
+                let mut response = Answer::default();
+                record.fill(&mut response);
+                response.logs = Trail { hops: vec![vec![record.facts]], origin: None };
+                classify(&response);
+            }
+        }
+    }
+}
