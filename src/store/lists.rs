@@ -1,7 +1,7 @@
 //! Events themselves: by id, and page by page.
 
 use super::batch::ACTORS;
-use super::reader::{Arg, Reader, Snapshot, in_slices, marks};
+use super::reader::{Arg, Reader, Row, Snapshot, in_slices, marks};
 use super::rows::Named;
 use super::sums::{SLOT, minute};
 use super::{Store, StoreError, rows, sql};
@@ -11,6 +11,7 @@ use crate::domain::stored::{
 };
 use crate::domain::time::{UnixMillis, Window};
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 /// Most events that a look-up by one id gives.
 pub const LOOKUP_LIMIT: i64 = 500;
@@ -20,6 +21,8 @@ pub const OPERATION_LIMIT: i64 = 10_000;
 pub const PAGE_LIMIT: u32 = 1_000;
 /// A scope of so many series is looked through series by series; one of more by time alone.
 const FEW_SERIES: usize = 16;
+/// So many rows are worth a second thread.
+const MANY: usize = 256;
 /// Events fetched by identity in one statement.
 const REFS_AT_ONCE: usize = 200;
 
@@ -54,18 +57,30 @@ impl Store {
             is_complete &= matches.is_complete;
             found.extend(matches.events.into_iter().filter(|s| seen.insert(identity(s))));
         };
-        // SQLite finds an id wherever it stands; PostgreSQL has an index for each column.
         let columns = &["event_id", "operation_id", "request_id", "ray_id", "trace_id"];
-        match &reader.snapshot {
-            Snapshot::Sqlite(_) => add(reader.with_id(columns, &ids, LOOKUP_LIMIT).await?),
-            Snapshot::Postgres(_) => {
-                for column in columns {
-                    add(reader.with_id(&[column], &ids, LOOKUP_LIMIT).await?);
-                }
+        let head = ray_digits(id);
+        if matches!(reader.snapshot, Snapshot::Sqlite(_)) {
+            // One look, wherever the id stands.
+            let mut args = Vec::new();
+            let mut forms = ids.to_vec();
+            forms.extend(head.filter(|head| *head != id).map(str::to_owned));
+            let place = in_slices(&forms, None, &mut args);
+            let mark = marks(&mut args, [Arg::Id(id.to_owned())]);
+            let mut any: Vec<String> =
+                columns.iter().map(|column| format!("e.{column} = {mark}")).collect();
+            any.extend(head.map(|head| ray_of(head, &mut args)));
+            let condition = format!("{place} AND ({})", any.join(" OR "));
+            add(reader.some(&condition, args, LOOKUP_LIMIT).await?);
+        } else {
+            // There is an index for each column.
+            for column in columns {
+                add(reader.with_id(&[column], &ids, LOOKUP_LIMIT).await?);
             }
-        }
-        if let Some(head) = id.split('-').next().filter(|head| is_ray(head)) {
-            add(reader.with_ray(head).await?);
+            if let Some(head) = head {
+                let mut args = Vec::new();
+                let condition = ray_of(head, &mut args);
+                add(reader.some(&condition, args, LOOKUP_LIMIT).await?);
+            }
         }
         found.sort_by(|a, b| order(a).cmp(&order(b)));
         let most = usize::try_from(LOOKUP_LIMIT).unwrap_or(usize::MAX);
@@ -191,29 +206,6 @@ impl Reader {
         self.some(&condition, args, limit).await
     }
 
-    /// Events with a ray id of these digits, with or without a place behind a hyphen.
-    async fn with_ray(&mut self, head: &str) -> Result<Matches, StoreError> {
-        let bare = self.with_id(&["ray_id"], &[head.to_owned()], LOOKUP_LIMIT).await?;
-        // The texts between `head-` and `head.`, the next sign after the hyphen.
-        let mut args = Vec::new();
-        let range = |args: &mut Vec<Arg>| {
-            let ends = [format!("{head}-"), format!("{head}.")];
-            let ends = ends.map(|end| marks(args, [Arg::Id(end)]));
-            format!("e.ray_id >= {} AND e.ray_id < {}", ends[0], ends[1])
-        };
-        let condition = match &self.snapshot {
-            Snapshot::Postgres(_) => range(&mut args),
-            Snapshot::Sqlite(_) => {
-                let place = in_slices(&[head.to_owned()], None, &mut args);
-                format!("{place} AND {}", range(&mut args))
-            }
-        };
-        let mut placed = self.some(&condition, args, LOOKUP_LIMIT).await?;
-        placed.events.extend(bare.events);
-        placed.is_complete &= bare.is_complete;
-        Ok(placed)
-    }
-
     /// Events that a condition names, in the order they were sent, at most `limit`.
     async fn some(
         &mut self,
@@ -258,7 +250,7 @@ impl Reader {
             classes: self.classes(classes).await?,
             words: self.words(words).await?,
         };
-        rows.iter().map(|row| rows::stored_event(row, &named)).collect()
+        unpacked(rows, named).await
     }
 
     /// Attempts of a view as `source` saw them, newest first, narrowed by conditions of `sql`; `args`
@@ -383,6 +375,23 @@ impl Reader {
     }
 }
 
+/// The events of rows; those of many on two cores, since most of the work is to decompress and parse
+/// what they carry.
+async fn unpacked(mut rows: Vec<Row>, named: Named) -> Result<Vec<StoredEvent>, StoreError> {
+    let unpack = |rows: &[Row], named: &Named| {
+        rows.iter().map(|row| rows::stored_event(row, named)).collect::<Result<Vec<_>, _>>()
+    };
+    if rows.len() < MANY {
+        return unpack(&rows, &named);
+    }
+    let named = Arc::new(named);
+    let (others, names) = (rows.split_off(rows.len() / 2), Arc::clone(&named));
+    let others = tokio::task::spawn_blocking(move || unpack(&others, &names));
+    let mut events = unpack(&rows, &named)?;
+    events.append(&mut others.await.map_err(|error| sqlx::Error::Io(error.into()))??);
+    Ok(events)
+}
+
 /// The condition on attempts of a view as `source` saw them; `{scope}` is left.
 fn in_window(view: &View, source: Vantage, only: &[String]) -> String {
     let only = if only.is_empty() { "1 = 1".to_owned() } else { only.join(" AND ") };
@@ -406,9 +415,23 @@ pub(super) fn order(stored: &StoredEvent) -> (UnixMillis, u32, &str) {
     (stored.event.occurred_at, stored.event.attempt, &stored.event.event_id)
 }
 
-/// Whether a text can be the first part of a Cloudflare ray id: hexadecimal digits.
-fn is_ray(head: &str) -> bool {
-    head.len() >= 4 && head.bytes().all(|b| b.is_ascii_hexdigit())
+/// The digits of what can be a Cloudflare ray id: hexadecimal ones, and maybe a hyphen and (the
+/// beginning of) the three letters of a place.
+fn ray_digits(id: &str) -> Option<&str> {
+    let (head, place) = id.split_once('-').unwrap_or((id, ""));
+    let is_ray = head.len() >= 4
+        && head.bytes().all(|b| b.is_ascii_hexdigit())
+        && place.len() <= 3
+        && place.bytes().all(|b| b.is_ascii_alphanumeric());
+    is_ray.then_some(head)
+}
+
+/// The condition that an event has a ray id of these digits, with or without a place behind a hyphen.
+fn ray_of(head: &str, args: &mut Vec<Arg>) -> String {
+    // The texts between `head-` and `head.`, the next sign after the hyphen.
+    let ends = [head.to_owned(), format!("{head}-"), format!("{head}.")];
+    let [bare, from, to] = ends.map(|end| marks(args, [Arg::Id(end)]));
+    format!("(e.ray_id = {bare} OR (e.ray_id >= {from} AND e.ray_id < {to}))")
 }
 
 /// The condition for one value of a dimension; the value goes behind `args`.

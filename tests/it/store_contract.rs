@@ -630,6 +630,11 @@ async fn any_id_finds_its_events(store: Store) {
         assert_eq!(got.len(), 1, "{id}");
         assert_eq!(got[0].event.event_id, "e1");
     }
+    // Ids that look like a ray id's beginning and are none.
+    for id in ["dead-12", "beef", "cafe-4bf9-77b3"] {
+        store.insert(&[new(event(id, NOW))], NOW).await.unwrap();
+        assert_eq!(store.lookup(id).await.unwrap().events.len(), 1, "{id}");
+    }
     for id in ["", "8f2", "8f2a-", "8f2a-GR", "nothing", "%", "e1\0"] {
         let is_ray = id == "8f2a-" || id == "8f2a-GR";
         assert_eq!(store.lookup(id).await.unwrap().events.len(), usize::from(is_ray), "{id}");
