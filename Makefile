@@ -6,7 +6,7 @@ CARGO ?= cargo
 # The yardstick of bench-pages.
 DUCKDB := 2.0.1
 
-.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards test-schemas
+.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards test-schemas score-otlp
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -42,6 +42,11 @@ test-long: packages ## The million-event load and other long runs, in release
 
 torture: packages ## Kills, cuts, full disks and absent databases in their long form, in release
 	scripts/test-postgres $(CARGO) test --locked --release --test it -- faults:: --include-ignored --nocapture
+
+CORPUS ?= ../shared/corpus/otlp
+
+score-otlp: ## Operations of recorded OpenTelemetry clients against what their servers saw (CORPUS=folder)
+	RETRYLENS_OTLP_CORPUS=$(abspath $(CORPUS)) $(CARGO) test --locked --test it otlp_corpus -- --ignored --nocapture
 
 bench-ingest: packages ## How fast events are taken in, against the same rows inserted raw, on both databases
 	scripts/test-postgres $(CARGO) bench --locked --bench ingest

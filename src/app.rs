@@ -8,6 +8,7 @@ use crate::metrics::{Metrics, Operation};
 use crate::notify::Notifier;
 use crate::notify::client::ClientError;
 use crate::pipeline::alerts::{self, Evaluator};
+use crate::pipeline::settler::Settler;
 use crate::pipeline::{Intake, IntakeSettings, keeper};
 use crate::shutdown::Shutdown;
 use crate::store::{Store, StoreError};
@@ -98,6 +99,34 @@ pub async fn bind(config: &Config) -> Result<TcpListener, AppError> {
         }
     }
     Err(failed.unwrap_or_else(|| nothing_found(config)))
+}
+
+/// Opens the listener for OTLP over gRPC, where one is wanted. That its port is taken is no reason
+/// to stop: HTTP does the same.
+///
+/// # Errors
+/// Where the address can be reached from other machines without tokens.
+async fn bind_grpc(config: &Config) -> Result<Option<TcpListener>, AppError> {
+    let Some(listen) = &config.server.otlp_grpc_listen else { return Ok(None) };
+    match TcpListener::bind(listen).await {
+        Ok(listener) => {
+            if let Ok(address) = listener.local_addr() {
+                check_doors(config, address)?;
+                tracing::info!(server.address = %address, "OTLP over gRPC is taken on {address}");
+            }
+            Ok(Some(listener))
+        }
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(
+                error,
+                "OTLP over gRPC is not taken: {listen} can't be listened on, most likely because a \
+                 collector does; OTLP over HTTP is. Set otlp_grpc_listen to another address, or to \
+                 nothing"
+            );
+            Ok(None)
+        }
+    }
 }
 
 /// The addresses that the setting names, if there are any and the doors are fit for all of them.
@@ -194,6 +223,7 @@ async fn learn_pairs(store: &Store, metrics: &Metrics, now: UnixMillis) {
 #[derive(Debug)]
 pub struct App {
     listener: TcpListener,
+    grpc: Option<TcpListener>,
     address: SocketAddr,
     state: AppState,
     notifier: Notifier,
@@ -213,6 +243,7 @@ impl App {
             .local_addr()
             .map_err(|source| AppError::Resolve { listen: config.server.listen.clone(), source })?;
         check_doors(&config, address)?;
+        let grpc = bind_grpc(&config).await?;
         raise_file_limit(&config);
         let at = |source| AppError::Store { url: config.store.shown(), source };
         let store = Store::open(config.store.database_url.expose()).await.map_err(at)?;
@@ -235,7 +266,7 @@ impl App {
             config.server.base(),
         )?;
         let state = AppState::new(store, intake, clock, Arc::clone(&config), &key);
-        Ok(Self { listener, address, state, notifier })
+        Ok(Self { listener, grpc, address, state, notifier })
     }
 
     /// Where it listens.
@@ -254,7 +285,7 @@ impl App {
     /// # Errors
     /// Where a background task ended by itself, or the stop was forced or took too long.
     pub async fn run(self, shutdown: Shutdown) -> Result<(), AppError> {
-        let Self { listener, state, notifier, .. } = self;
+        let Self { listener, grpc, state, notifier, .. } = self;
         let config = Arc::clone(&state.config);
         let (store, intake) = (state.store.clone(), state.intake.clone());
         let writer = {
@@ -284,6 +315,12 @@ impl App {
             );
             shutdown.watch("alerts", evaluator.run(clock, end))
         };
+        let settling = CancellationToken::new();
+        let settler = {
+            let (clock, end) = (Arc::clone(&state.clock), settling.clone());
+            let settler = Settler::new(store.clone(), intake.clone());
+            shutdown.watch("settler", settler.run(clock, end))
+        };
         let notifying = shutdown.watch("notify", notifier.run(keeping.clone()));
         // Aborted at the end, when it was kept a last time.
         let noting = {
@@ -294,7 +331,16 @@ impl App {
         let metrics = state.metrics.clone();
         let router = web::router(&state);
         let work = async {
-            web::serve::serve(listener, router, &config.server, &shutdown).await;
+            let calls = async {
+                if let Some(listener) = grpc {
+                    web::grpc::serve(listener, state.clone(), &shutdown).await;
+                }
+            };
+            tokio::join!(web::serve::serve(listener, router, &config.server, &shutdown), calls);
+            settling.cancel();
+            if settler.await.is_err() {
+                tracing::warn!("the settling of operations could not be waited for");
+            }
             intake.stop().await;
             if writer.await.is_err() {
                 tracing::warn!("the writer could not be waited for");

@@ -49,6 +49,9 @@ pub(crate) struct SettingArgs {
     /// Address and port to listen on [default: 127.0.0.1:4290].
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
+    /// Address and port to take OTLP over gRPC on; empty: not at all [default: 127.0.0.1:4317].
+    #[arg(long, value_name = "ADDRESS")]
+    otlp_grpc_listen: Option<String>,
     /// `sqlite://FILE` or `postgres://…` [default: `sqlite://retrylens.db`].
     #[arg(long, value_name = "URL")]
     database_url: Option<String>,
@@ -91,6 +94,7 @@ impl SettingArgs {
     fn flags(&self) -> Vec<(String, String)> {
         let named = [
             ("listen", &self.listen),
+            ("otlp_grpc_listen", &self.otlp_grpc_listen),
             ("database_url", &self.database_url),
             ("public_url", &self.public_url),
             ("log_format", &self.log_format),

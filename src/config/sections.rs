@@ -16,6 +16,8 @@ use std::time::Duration;
 pub struct Server {
     /// Host and port to listen on.
     pub listen: String,
+    /// Host and port to take OTLP over gRPC on, where that is wanted.
+    pub otlp_grpc_listen: Option<String>,
     /// The address that people open.
     pub public_url: Option<PublicUrl>,
     /// Further host names that requests may name, in lower case.
@@ -75,9 +77,16 @@ impl Server {
     pub(super) fn read(settings: &Settings) -> Result<Self, ConfigError> {
         let address = "an address and a port, such as 127.0.0.1:4290";
         let listen = settings.text("listen").ok_or_else(|| settings.bad("listen", address))?;
-        let port = listen.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-        if port.and_then(|(_, port)| port.parse::<u16>().ok()).is_none() {
+        let has_port = |listen: &str| {
+            let parts = listen.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+            parts.is_some_and(|(_, port)| port.parse::<u16>().is_ok())
+        };
+        if !has_port(listen) {
             return Err(settings.bad("listen", address));
+        }
+        let otlp_grpc_listen = settings.text("otlp_grpc_listen").map(str::to_owned);
+        if otlp_grpc_listen.as_deref().is_some_and(|listen| !has_port(listen)) {
+            return Err(settings.bad("otlp_grpc_listen", address));
         }
         let public_url = match settings.text("public_url") {
             None => None,
@@ -93,6 +102,7 @@ impl Server {
         };
         Ok(Self {
             listen: listen.to_owned(),
+            otlp_grpc_listen,
             public_url,
             allowed_hosts: allowed_hosts.collect(),
             header_timeout: duration("header_timeout_ms")?,

@@ -2,6 +2,7 @@
 
 use super::classify::Layer;
 use super::response::{HeaderFields, RequestFacts, Response};
+use super::spans::Marks;
 use super::spelling::spelled_enum;
 use super::time::{Millis, UnixMillis};
 use serde::{Deserialize, Serialize};
@@ -164,6 +165,10 @@ pub struct Event {
     pub count: u32,
     /// How many values were replaced because they looked secret.
     pub redactions: u32,
+    /// How it was derived, where it was: number and operation of an attempt are then not the
+    /// sender's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub derived: Option<Box<Marks>>,
 }
 
 impl Event {

@@ -12,6 +12,7 @@
 //! - [`redact`], [`key_hash`]: what must never be stored, and what stands in for it.
 //! - [`stored`], [`stats`], [`checklist`]: from stored attempts to the eight steps.
 //! - [`alerts`]: rules as values, their evaluation, and the life of an alert.
+//! - [`spans`]: spans of OpenTelemetry, and the operations that they tell of.
 //! - [`retry_policy`]: the policy that we recommend, and keep for everything we send.
 
 pub mod access_log;
@@ -26,6 +27,7 @@ pub mod redact;
 pub mod response;
 pub mod retry_after;
 pub mod retry_policy;
+pub mod spans;
 pub mod spelling;
 pub mod stats;
 pub mod stored;

@@ -2,6 +2,7 @@
 //!
 //! - [`body`]: caps and inflates what arrives.
 //! - [`native`]: the events of DESIGN 4, as JSON or NDJSON.
+//! - [`otlp`]: traces of OpenTelemetry, as protobuf or JSON.
 //! - [`response`]: one response as text (`curl -i`, `curl -v`, raw HTTP).
 //! - [`har`]: a browser's or a proxy's HAR file.
 //! - [`case`]: the NDJSON line of `retrylens classify --ndjson`.
@@ -11,4 +12,5 @@ pub mod body;
 pub mod case;
 pub mod har;
 pub mod native;
+pub mod otlp;
 pub mod response;

@@ -6,6 +6,7 @@
 //!   transaction and answers after the commit.
 //! - [`fair`]: who may take how much of the queue, so that nobody starves the rest.
 //! - [`keeper`]: removes what is older than is kept, a little at a time.
+//! - [`settler`]: makes events of spans, once their operation is known.
 //! - [`SenderTally`]: what senders get wrong, written now and then.
 //!
 //! The sums that pages read are made inside that transaction, by the store.
@@ -15,6 +16,7 @@ pub mod fair;
 mod intake;
 pub mod keeper;
 mod senders;
+pub mod settler;
 mod writer;
 
 pub use intake::{Batch, Intake, IntakeError, IntakeSettings};

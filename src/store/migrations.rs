@@ -32,6 +32,12 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/sqlite/0003_alerts.sql"),
         postgres: include_str!("../../migrations/postgres/0003_alerts.sql"),
     },
+    Migration {
+        version: 4,
+        name: "0004_otlp",
+        sqlite: include_str!("../../migrations/sqlite/0004_otlp.sql"),
+        postgres: include_str!("../../migrations/postgres/0004_otlp.sql"),
+    },
 ];
 
 /// Holds the versions that were applied.

@@ -12,6 +12,7 @@
 //! - `series`: how many series there may be.
 //! - `alert_sums`: what rules are evaluated over. `alerts`: how alerts stand, silences, what is to be
 //!   told. `seat`: one replica evaluates. `transact`: statements that belong together.
+//! - `otlp`: spans, until they are events.
 //! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.
 //! - `recount`: do the sums still agree with the events? `verify`: does all fit together?
 //!
@@ -36,6 +37,7 @@ mod kept;
 mod lists;
 mod migrations;
 mod names;
+mod otlp;
 #[cfg(test)]
 mod plans;
 mod postgres;
@@ -62,6 +64,7 @@ pub use error::StoreError;
 pub use facts::{MAX_ATTEMPTS, MAX_BUCKETS, bucket_width_ms};
 pub use kept::{Keep, Tidied};
 pub use lists::{LOOKUP_LIMIT, OPERATION_LIMIT, PAGE_LIMIT};
+pub use otlp::{HeldSpan, Hood, SpanMark};
 pub use recount::{Difference, Recount};
 pub use rows::Draft;
 pub use seat::Seat;

@@ -6,6 +6,7 @@ use super::{Kept, StoreError, detail};
 use crate::domain::checklist::operations::promise_bucket;
 use crate::domain::classify::{Certainty, Layer, LimitType, Responder, Tri};
 use crate::domain::event::{AttemptError, Event, Outcome, RetryLayer, Vantage};
+use crate::domain::spans::Marks;
 use crate::domain::stored::{Ending, NewEvent, StoredEvent, VerdictSummary};
 use crate::domain::time::UnixMillis;
 use serde::{Deserialize, Serialize};
@@ -93,6 +94,7 @@ impl Draft {
             promised_ms: verdict.promised_ms,
             promised_by_date: verdict.promised_by_date,
             clock_skew_ms: verdict.clock_skew_ms,
+            derived: event.derived,
             own_names,
         };
         Self {
@@ -292,6 +294,8 @@ struct Detail {
     promised_by_date: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     clock_skew_ms: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    derived: Option<Box<Marks>>,
     /// Service, upstream, environment and route, where the series keeps only part of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     own_names: Option<[String; 4]>,
@@ -396,6 +400,7 @@ pub(super) fn stored_event(row: &Row, named: &Named) -> Result<StoredEvent, Stor
         span_id: detail.span_id,
         count: number(4, "count")?,
         redactions: detail.redactions,
+        derived: detail.derived,
     };
     let verdict = VerdictSummary {
         returned_by: class.returned_by,

@@ -1,4 +1,5 @@
-//! One replica evaluates alerts: the one that holds a lock of PostgreSQL, on a connection of its own.
+//! One replica evaluates alerts, and one settles operations: the one that holds a lock of PostgreSQL,
+//! on a connection of its own.
 //!
 //! The server frees the lock when that connection ends: at once where the process dies, within some
 //! forty seconds where its machine or the network is gone (keep-alives), within a minute where the
@@ -14,18 +15,22 @@ use std::time::Duration;
 /// How long each step on the connection may take.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The lock of this schema; other schemas of the database have their own. The number is ours alone:
-/// "aler" in ASCII.
-const LOCK: &str = "SELECT pg_try_advisory_lock(1634493810, hashtext(current_schema()))";
+/// The lock of this schema; other schemas of the database have their own. The numbers are ours
+/// alone: "aler" and "span" in ASCII.
+const LOCK: [&str; 2] = [
+    "SELECT pg_try_advisory_lock(1634493810, hashtext(current_schema()))",
+    "SELECT pg_try_advisory_lock(1936744814, hashtext(current_schema()))",
+];
 
 /// Ends the session where nothing was asked for a minute; since PostgreSQL 14.
 const END_WHEN_SILENT: &str = "\
 SELECT set_config(name, '60s', false) FROM pg_settings WHERE name = 'idle_session_timeout'";
 
-/// The seat of the replica that evaluates. Freed when it is dropped.
+/// The seat of the replica that does a task. Freed when it is dropped.
 #[derive(Debug)]
 pub struct Seat {
     store: Store,
+    lock: &'static str,
     connection: Option<PgConnection>,
     is_held: bool,
 }
@@ -40,13 +45,14 @@ impl Seat {
     pub async fn take(&mut self) -> Result<bool, StoreError> {
         let Pool::Postgres(postgres) = &*self.store.pool else { return Ok(true) };
         let options = PgConnectOptions::clone(&postgres.readers.connect_options());
-        let options = options.application_name("retrylens alerts").options([
+        let options = options.application_name("retrylens seat").options([
             ("tcp_keepalives_idle", "20"),
             ("tcp_keepalives_interval", "5"),
             ("tcp_keepalives_count", "4"),
         ]);
         let connection = self.connection.take();
         let was_held = std::mem::take(&mut self.is_held);
+        let lock = self.lock;
         let work = async {
             let mut connection = if let Some(connection) = connection {
                 connection
@@ -59,7 +65,7 @@ impl Seat {
                 connection.ping().await?;
                 true
             } else {
-                sqlx::query(LOCK).fetch_one(&mut connection).await?.try_get(0)?
+                sqlx::query(lock).fetch_one(&mut connection).await?.try_get(0)?
             };
             Ok::<_, sqlx::Error>((connection, is_held))
         };
@@ -80,8 +86,13 @@ impl Seat {
 }
 
 impl Store {
-    /// A seat that is not taken yet.
+    /// The seat of who evaluates alerts, not taken yet.
     pub fn seat(&self) -> Seat {
-        Seat { store: self.clone(), connection: None, is_held: false }
+        Seat { store: self.clone(), lock: LOCK[0], connection: None, is_held: false }
+    }
+
+    /// The seat of who settles operations, not taken yet.
+    pub fn settling_seat(&self) -> Seat {
+        Seat { store: self.clone(), lock: LOCK[1], connection: None, is_held: false }
     }
 }

@@ -9,6 +9,7 @@ mod doors;
 pub mod error;
 mod error_page;
 pub mod extract;
+pub(crate) mod grpc;
 mod layers;
 mod login;
 pub mod pages;
@@ -64,7 +65,10 @@ fn open() -> OpenApiRouter<AppState> {
 
 /// For senders.
 fn sending() -> OpenApiRouter<AppState> {
-    OpenApiRouter::default().routes(routes!(api::events::create))
+    OpenApiRouter::default()
+        .routes(routes!(api::events::create))
+        .routes(routes!(api::otlp::traces))
+        .routes(routes!(api::otlp::logs))
 }
 
 /// For readers: people and programs.

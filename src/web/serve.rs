@@ -82,7 +82,7 @@ pub(crate) async fn serve(
 
 /// A connection whose peer has to take what we write: one that reads nothing for `limit` is let
 /// go, so that it can't hold a place forever.
-struct Impatient {
+pub(super) struct Impatient {
     stream: TcpStream,
     limit: Duration,
     /// Runs while a write waits for the peer.
@@ -90,7 +90,7 @@ struct Impatient {
 }
 
 impl Impatient {
-    fn new(stream: TcpStream, limit: Duration) -> Self {
+    pub(super) fn new(stream: TcpStream, limit: Duration) -> Self {
         Self { stream, limit, stalled: None }
     }
 
@@ -158,7 +158,7 @@ impl AsyncWrite for Impatient {
 
 /// The next connection and whose it is. Where the system has no room for one, waits for some to
 /// close.
-async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+pub(super) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {

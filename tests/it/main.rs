@@ -19,6 +19,8 @@ mod load;
 mod metrics;
 mod million;
 mod notify;
+mod otlp;
+mod otlp_corpus;
 mod pages;
 mod parsers;
 mod readme;

@@ -119,6 +119,7 @@ fn event(id: &str, occurred_at: UnixMillis) -> Event {
         span_id: None,
         count: 1,
         redactions: 0,
+        derived: None,
     }
 }
 

@@ -66,7 +66,12 @@ pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCod
     }
     let folder = Folder::create()?;
     let database = format!("sqlite://{}", folder.0.join("demo.db").display());
-    let flags = [("listen", args.listen.clone()), ("database_url", database)];
+    // One port is enough for a look.
+    let flags = [
+        ("listen", args.listen.clone()),
+        ("otlp_grpc_listen", String::new()),
+        ("database_url", database),
+    ];
     let flags = flags.map(|(name, value)| (name.to_owned(), value)).to_vec();
     let config = Arc::new(Config::load(&Sources { flags, ..Sources::default() })?);
     let runtime = super::runtime()?;

@@ -64,6 +64,7 @@ pub fn served(event_id: &str, sent: UnixMillis) -> StoredEvent {
             span_id: None,
             count: 1,
             redactions: 0,
+            derived: None,
         },
         verdict: VerdictSummary {
             returned_by: Responder::Origin,

@@ -261,6 +261,7 @@ fn event(slots: &Slots<'_>, reader: &mut Reader<'_>) -> Result<Event, Fault> {
         span_id: reader.id("span_id", slots.span_id)?,
         count: number("count", slots.count, 1..=MAX_COUNT)?.unwrap_or(1),
         redactions: 0,
+        derived: None,
     };
     // A body is kept for limited or failed attempts only; a limit may come with status 200.
     if event.body_sample.is_some()

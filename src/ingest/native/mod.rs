@@ -332,6 +332,15 @@ fn events_of(object: &str) -> Result<Option<(&RawValue, u64)>, serde_json::Error
     serde_json::Deserializer::from_str(object).deserialize_map(Envelope)
 }
 
+/// Reads one item that is valid JSON, for formats that become native events.
+pub(in crate::ingest) fn decode_one(
+    json: &str,
+    options: &DecodeOptions<'_>,
+    decoded: &mut Decoded,
+) {
+    item::decode(0, json, options, decoded);
+}
+
 /// How an id that somebody looks for is stored: cleaned, redacted and cut as it was on its way in.
 pub fn stored_id(text: &str, hasher: &KeyHasher) -> String {
     fields::shorten_id(redact::id(&fields::clean(text), hasher).text).0

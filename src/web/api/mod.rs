@@ -9,6 +9,7 @@ pub mod export;
 pub mod health;
 pub mod marks;
 pub mod metrics;
+pub mod otlp;
 pub mod schema;
 pub mod twins;
 

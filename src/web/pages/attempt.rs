@@ -5,6 +5,7 @@ use super::model::Stamp;
 use super::words;
 use crate::domain::classify::{Certainty, Layer, LimitType, Responder};
 use crate::domain::event::{AttemptError, Event, Outcome, RetryLayer, Vantage};
+use crate::domain::spans::Marks;
 use crate::domain::stored::StoredEvent;
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -61,6 +62,9 @@ pub struct AttemptOut {
     pub promised_ms: Option<i64>,
     /// Wait that the client chose after it.
     pub chosen_ms: Option<i64>,
+    /// How number and operation were derived from spans; null where the sender told them.
+    #[schema(value_type = Option<Object>)]
+    pub derived: Option<Box<Marks>>,
     /// Address of its page.
     pub page: String,
     /// Address of its operation's page.
@@ -95,6 +99,7 @@ impl From<&StoredEvent> for AttemptOut {
             limit_type: verdict.limit_type,
             promised_ms: verdict.promised_ms,
             chosen_ms: event.computed_delay_ms,
+            derived: event.derived.clone(),
             page: address::event(&event.event_id),
             operation_page: event.operation_id.as_deref().map(address::operation),
         }

@@ -8,6 +8,7 @@ use super::model::{Shell, Stamp};
 use super::{render, words};
 use crate::domain::checklist::operations::{Gap, put_in_order};
 use crate::domain::event::Vantage;
+use crate::domain::spans::{self, Marks};
 use crate::domain::stored::{Matches, StoredEvent};
 use crate::domain::time::Millis;
 use crate::web::api::Problems;
@@ -107,6 +108,9 @@ pub struct Operation {
     pub attempts: Vec<RungOut>,
     /// What gateways and origins saw of them.
     pub observations: Vec<AttemptOut>,
+    /// How it was put together from spans, and what can't be seen of it; empty where the sender
+    /// told its operations.
+    pub notes: Vec<String>,
     /// Address of the triage of its service and upstream around it.
     pub triage: String,
 }
@@ -142,6 +146,7 @@ impl Operation {
                 wait: next.map(|next| wait(stored, next)),
             })
             .collect();
+        let marks: Vec<&Marks> = rungs.iter().filter_map(|e| e.event.derived.as_deref()).collect();
         let end = rungs.iter().map(|e| e.event.answered_at()).max().unwrap_or(start);
         let waits = || attempts.iter().filter_map(|rung| rung.wait.as_ref());
         let sum = |values: &mut dyn Iterator<Item = i64>| {
@@ -155,6 +160,7 @@ impl Operation {
             promised_ms: sum(&mut waits().filter_map(|wait| wait.promised_ms)),
             early: waits().filter(|wait| wait.is_early).count(),
             ended_well: attempts.last().is_some_and(|rung| rung.attempt.is_served()),
+            notes: spans::words::notes(&marks),
             observations: observed.into_iter().map(Into::into).collect(),
             triage: Address::new("/triage").view(&view_around(first)).finish(),
             is_complete: matches.is_complete,

@@ -107,6 +107,7 @@ pub(crate) fn attempt(id: &str, operation: &str, number: u32, at: i64) -> Stored
             span_id: Some("00f067aa0ba902b7".to_owned()),
             count: 1,
             redactions: 0,
+            derived: None,
         },
         verdict: VerdictSummary {
             returned_by: Responder::Cloudflare,

@@ -266,6 +266,28 @@ fn snippets(
             ),
         },
         Snippet {
+            title: "OpenTelemetry, without code",
+            about: "Spans of HTTP clients become attempts, those of servers what the origin saw. \
+                    Any exporter or collector will do, as protobuf or JSON. An operation is shown \
+                    some seconds after its last attempt.",
+            text: format!(
+                "export OTEL_EXPORTER_OTLP_TRACES_ENDPOINT={origin}/v1/traces\n\
+                 export OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf{}",
+                if needs_token {
+                    "\nexport OTEL_EXPORTER_OTLP_TRACES_HEADERS=\\\n\
+                     \"authorization=Bearer%20$RETRYLENS_TOKEN\""
+                } else {
+                    ""
+                }
+            ),
+        },
+        Snippet {
+            title: "Who returned it: capture headers",
+            about: "OpenTelemetry leaves response headers out unless told otherwise. Without them \
+                    retrylens knows status, attempts and waits, but not who answered.",
+            text: capture_settings(),
+        },
+        Snippet {
             title: "Let Prometheus read what was counted",
             about: "A part of prometheus.yml. Where read tokens are set, one of them goes into the \
                     file that credentials_file names; exemplars with trace ids are kept with \
@@ -273,6 +295,28 @@ fn snippets(
             text: scrape_config(origin, reads_with_token),
         },
     ]
+}
+
+/// How header fields are captured, per language.
+fn capture_settings() -> String {
+    use crate::domain::spans::words::{REQUEST_HEADERS, RESPONSE_HEADERS};
+    format!(
+        "RESPONSE={RESPONSE_HEADERS}\nREQUEST={REQUEST_HEADERS}\n\n\
+         # Python\n\
+         export OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_CLIENT_RESPONSE=$RESPONSE\n\
+         export OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_CLIENT_REQUEST=$REQUEST\n\n\
+         # Java\n\
+         export OTEL_INSTRUMENTATION_HTTP_CLIENT_CAPTURE_RESPONSE_HEADERS=$RESPONSE\n\
+         export OTEL_INSTRUMENTATION_HTTP_CLIENT_CAPTURE_REQUEST_HEADERS=$REQUEST\n\n\
+         # .NET\n\
+         export OTEL_DOTNET_AUTO_TRACES_HTTP_INSTRUMENTATION_CAPTURE_RESPONSE_HEADERS=$RESPONSE\n\
+         export OTEL_DOTNET_AUTO_TRACES_HTTP_INSTRUMENTATION_CAPTURE_REQUEST_HEADERS=$REQUEST\n\n\
+         // Node, in code; lists of names\n\
+         new HttpInstrumentation({{headersToSpanAttributes: {{client: {{requestHeaders, \
+         responseHeaders}}}}}})\n\
+         new UndiciInstrumentation({{headersToSpanAttributes: {{requestHeaders, \
+         responseHeaders}}}})"
+    )
 }
 
 /// What Prometheus needs to know to read `/metrics` of `origin`.

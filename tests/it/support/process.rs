@@ -44,6 +44,8 @@ impl Process {
         let file = std::fs::File::options().create(true).append(true).open(&log).unwrap();
         let mut child = command(folder)
             .env("RETRYLENS_LISTEN", "127.0.0.1:0")
+            // Its usual port is one that all would want.
+            .env("RETRYLENS_OTLP_GRPC_LISTEN", "")
             // What tests send happened on a day that stays the same.
             .env("RETRYLENS_RETENTION_DAYS", "36500")
             .env("RETRYLENS_SUMS_RETENTION_DAYS", "36500")

@@ -1,0 +1,129 @@
+//! What is told to people of operations that were derived from spans.
+
+use super::operations::{Confidence, Marks, Visibility};
+
+/// What is to be said of an operation whose attempts carry these marks, most important first.
+pub fn notes(marks: &[&Marks]) -> Vec<String> {
+    let Some(first) = marks.first() else { return Vec::new() };
+    let mut notes = Vec::new();
+    match first.visibility {
+        Visibility::NotVisible => notes.push(not_visible(first)),
+        Visibility::AtLeast => notes.push(format!(
+            "At least {} attempts were made: some of them have no span here, because they were \
+             sampled out or not sent.",
+            first.at_least.map_or_else(|| "these".to_owned(), |n| n.to_string())
+        )),
+        Visibility::All => {}
+    }
+    notes.push(match first.confidence {
+        Confidence::Explicit => {
+            "Put together from spans by what the client itself says: an id that all attempts \
+             carry, or its own count."
+                .to_owned()
+        }
+        Confidence::SdkSpan => "Put together from spans below one call of an SDK.".to_owned(),
+        Confidence::Parent => {
+            "Put together from spans by their parent, path and order; no id says so.".to_owned()
+        }
+        Confidence::Time => {
+            "Put together from spans by path and time alone, since they have no parent in common: \
+             likely, not proven."
+                .to_owned()
+        }
+    });
+    if marks.iter().any(|marks| marks.ambiguous) {
+        notes.push(
+            "Another operation with the same parent and path ran at the same time: which retry \
+             belongs to which of them can't be told. Totals are right."
+                .to_owned(),
+        );
+    }
+    if marks.iter().any(|marks| marks.late) {
+        notes.push("Some spans arrived after the operation had been settled.".to_owned());
+    }
+    if marks.iter().any(|marks| marks.redirected) {
+        notes.push("Requests that follow a redirect have the number of the one before: they are no retries.".to_owned());
+    }
+    if marks.iter().all(|marks| !marks.has_headers) {
+        notes.push(format!(
+            "Who returned the answers can't be told: response headers are not captured. {}",
+            capture_switch(first.language.as_deref())
+        ));
+    }
+    notes
+}
+
+fn not_visible(marks: &Marks) -> String {
+    let count = match marks.at_least {
+        Some(n) => format!("There were at least {n}"),
+        None => "There may have been more than is shown".to_owned(),
+    };
+    format!(
+        "Attempts not visible: the instrumentation {} covers a call and all its retries with one \
+         span. {count}. To see each, retry in the application instead of in the client library's \
+         adapter, or switch off the outer instrumentation where an inner one sees each request \
+         (for boto3: OTEL_PYTHON_DISABLED_INSTRUMENTATIONS=botocore with urllib3 instrumented).",
+        if marks.scope.is_empty() { "in use" } else { &marks.scope }
+    )
+}
+
+/// Response header fields worth capturing, as the switches take them.
+pub const RESPONSE_HEADERS: &str = "retry-after,retry-after-ms,date,server,via,content-type,cf-ray,\
+x-request-id,request-id,x-amzn-requestid,x-amz-request-id,x-amzn-errortype,x-amz-apigw-id,\
+x-amz-cf-id,x-envoy-ratelimited,x-kong-request-id,x-github-request-id,ratelimit,ratelimit-policy,\
+ratelimit-limit,ratelimit-remaining,ratelimit-reset,x-ratelimit-limit,x-ratelimit-remaining,\
+x-ratelimit-reset,x-cache,x-should-retry";
+
+/// Request header fields worth capturing. Never `authorization`, `cookie` or `x-api-key`.
+pub const REQUEST_HEADERS: &str =
+    "idempotency-key,amz-sdk-request,amz-sdk-invocation-id,x-stainless-retry-count";
+
+/// How response headers are captured in a language (`telemetry.sdk.language`).
+pub fn capture_switch(language: Option<&str>) -> &'static str {
+    match language {
+        Some("python") => {
+            "Set OTEL_INSTRUMENTATION_HTTP_CAPTURE_HEADERS_CLIENT_RESPONSE to the list on /send."
+        }
+        Some("java") => {
+            "Set OTEL_INSTRUMENTATION_HTTP_CLIENT_CAPTURE_RESPONSE_HEADERS to the list on /send."
+        }
+        Some("dotnet") => {
+            "Set OTEL_DOTNET_AUTO_TRACES_HTTP_INSTRUMENTATION_CAPTURE_RESPONSE_HEADERS to the list \
+             on /send."
+        }
+        Some("nodejs") => {
+            "In Node it takes code: headersToSpanAttributes in the settings of \
+             instrumentation-http and instrumentation-undici; /send has the lines."
+        }
+        Some("go") => "otelhttp has no switch for it: send native events, or gateway logs.",
+        Some("rust") => "In Rust it takes code: a span backend of your own that records them.",
+        _ => "The switch depends on the language; /send has those that are known.",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::spans::hints::NumberSource;
+
+    #[test]
+    fn what_can_not_be_seen_is_said_first_and_never_called_no_retries() {
+        let marks = Marks {
+            confidence: Confidence::Time,
+            ambiguous: false,
+            visibility: Visibility::NotVisible,
+            at_least: Some(3),
+            number_source: NumberSource::Place,
+            redirected: false,
+            late: false,
+            has_headers: false,
+            language: Some("python".to_owned()),
+            scope: "opentelemetry.instrumentation.requests".to_owned(),
+        };
+        let notes = notes(&[&marks]);
+        assert!(notes[0].starts_with("Attempts not visible"), "{}", notes[0]);
+        assert!(notes[0].contains("at least 3"), "{}", notes[0]);
+        assert!(notes[2].contains("CAPTURE_HEADERS_CLIENT_RESPONSE"), "{}", notes[2]);
+        assert_eq!(super::notes(&[]), Vec::<String>::new());
+    }
+}

@@ -1,0 +1,314 @@
+//! `POST /v1/traces`, `/v1/logs`: OTLP/HTTP (opentelemetry-proto, "OTLP/HTTP"), protobuf and JSON.
+//!
+//! Spans are acknowledged once they are on disk; what becomes of them is `pipeline::settler`'s. What
+//! can be tried again is answered with 503 and `Retry-After`: of the codes that exporters know, all
+//! of them try again after that one, while older ones drop what was answered 429 or 500.
+//!
+//! Nothing here makes a span of our own that is exported: where our exporter was pointed at
+//! ourselves, each export would be the reason for the next.
+
+use crate::domain::stored::SenderCounts;
+use crate::ingest::otlp::{self, DecodeError, Decoded, Encoding, Options};
+use crate::pipeline::settler;
+use crate::store::StoreError;
+use crate::web::extract::{CappedBody, Peer, let_pass};
+use crate::web::{AppState, Code, Failure, doors};
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use std::time::Duration;
+
+const PROTOBUF: HeaderValue = HeaderValue::from_static("application/x-protobuf");
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+/// Bodies beyond this, and packed ones, are read on a thread of their own; in bytes.
+const LARGE_BODY: usize = 16 * 1024;
+
+/// `POST /v1/traces`: takes spans of any OpenTelemetry exporter or collector and answers when they
+/// are on disk.
+#[utoipa::path(post, path = "/v1/traces", tag = "otlp",
+    request_body(description = "An `ExportTraceServiceRequest` of opentelemetry-proto; gzip and zstd are taken", content(
+        (String = "application/x-protobuf"), (serde_json::Value = "application/json"))),
+    responses((status = 200, description = "An `ExportTraceServiceResponse` in the request's encoding. The spans are on disk; `partial_success` tells of those that were refused"),
+        (status = 400, description = "The body can't be read; a `google.rpc.Status`"),
+        (status = 413, description = "Too large, or too many spans; a `google.rpc.Status`"),
+        (status = 415, description = "Neither protobuf nor JSON, or a content coding that isn't read; a `google.rpc.Status`"),
+        (status = 503, description = "Nothing was stored; `Retry-After` says when to send it again; a `google.rpc.Status`")))]
+pub(crate) async fn traces(
+    State(state): State<AppState>,
+    peer: Peer,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let Some(encoding) = encoding(&headers) else { return unread() };
+    let done = match receive(&state, peer, &headers, body).await {
+        Ok(body) => keep(&state, body, encoding).await,
+        Err(failure) => Err(failure),
+    };
+    match done {
+        Ok(decoded) => accepted(&decoded, encoding),
+        Err(failure) => refused(failure, encoding),
+    }
+}
+
+/// `POST /v1/logs`: takes log records of any OpenTelemetry exporter or collector. Waits that HTTP
+/// clients log before they retry are kept; everything else is passed over and not stored.
+#[utoipa::path(post, path = "/v1/logs", tag = "otlp",
+    request_body(description = "An `ExportLogsServiceRequest` of opentelemetry-proto; gzip and zstd are taken", content(
+        (String = "application/x-protobuf"), (serde_json::Value = "application/json"))),
+    responses((status = 200, description = "An `ExportLogsServiceResponse` in the request's encoding. What is of use is on disk"),
+        (status = 400, description = "The body can't be read; a `google.rpc.Status`"),
+        (status = 413, description = "Too large, or too many records; a `google.rpc.Status`"),
+        (status = 415, description = "Neither protobuf nor JSON, or a content coding that isn't read; a `google.rpc.Status`"),
+        (status = 503, description = "Nothing was stored; `Retry-After` says when to send it again; a `google.rpc.Status`")))]
+pub(crate) async fn logs(
+    State(state): State<AppState>,
+    peer: Peer,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    let Some(encoding) = encoding(&headers) else { return unread() };
+    let done = match receive(&state, peer, &headers, body).await {
+        Ok(body) => keep_waits(&state, body, encoding).await,
+        Err(failure) => Err(failure),
+    };
+    match done {
+        Ok(()) => accepted(&Decoded::default(), encoding),
+        Err(failure) => refused(failure, encoding),
+    }
+}
+
+/// Reads the waits that a body's log records tell of and keeps them.
+async fn keep_waits(state: &AppState, body: CappedBody, encoding: Encoding) -> Result<(), Failure> {
+    let max_items = state.config.ingest.max_items;
+    let read = move |bytes: &[u8]| otlp::logged_waits(bytes, encoding, max_items);
+    let (waits, _memory) = decode(state, body, read).await?;
+    state.store.add_waits(&waits, state.clock.now()).await.map_err(|error| not_stored(&error))
+}
+
+fn not_stored(error: &StoreError) -> Failure {
+    let cause = error as &dyn std::error::Error;
+    tracing::warn!(error = cause, "what was sent over OTLP could not be stored");
+    Failure::of_store(error)
+}
+
+/// A body, as far as there is room for what is in it.
+async fn receive(
+    state: &AppState,
+    peer: Peer,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<CappedBody, Failure> {
+    let token = doors::sending_token(headers, &state.config.access.ingest_tokens);
+    if let Err(refused) = state.intake.admits(&peer.source(token)) {
+        let_pass(body, &state.config).await;
+        return Err(refused.into());
+    }
+    let sender = peer.connection(token);
+    CappedBody::read(headers, body, &sender, &state.bodies, &state.config).await
+}
+
+/// Reads a body and keeps its spans; when it returns they are on disk.
+pub(crate) async fn keep(
+    state: &AppState,
+    body: CappedBody,
+    encoding: Encoding,
+) -> Result<Decoded, Failure> {
+    let (hasher, max_items) = (state.hasher.clone(), state.config.ingest.max_items);
+    let read =
+        move |bytes: &[u8]| otlp::traces(bytes, encoding, &Options { hasher: &hasher, max_items });
+    let (decoded, _memory) = decode(state, body, read).await?;
+    if decoded.rejected > 0 {
+        state.metrics.rejected(decoded.rejected);
+        let service = decoded.spans.first().map_or("", |span| span.service.as_str());
+        let rejected = i64::try_from(decoded.rejected).unwrap_or(i64::MAX);
+        let counts = SenderCounts { rejected, ..SenderCounts::default() };
+        state.senders.add(state.intake.series().sender(service), &counts);
+    }
+    let now = state.clock.now();
+    let due_at = settler::first_due(now);
+    let added = state.store.add_spans(&decoded.spans, now, due_at).await;
+    added.map_err(|error| not_stored(&error))?;
+    Ok(decoded)
+}
+
+type Memory = Option<crate::pipeline::fair::Place>;
+
+/// Unpacks and reads a body, large ones away from the threads that answer others. What it occupies
+/// is counted until the second part is dropped.
+async fn decode<T: Send + 'static>(
+    state: &AppState,
+    mut body: CappedBody,
+    read: impl FnOnce(&[u8]) -> Result<T, DecodeError> + Send + 'static,
+) -> Result<(T, Memory), Failure> {
+    let cap = state.config.ingest.max_inflated_bytes;
+    let is_small = body.is_small(LARGE_BODY);
+    let work = move || {
+        let decoded = read(&body.inflate(cap)?)?;
+        Ok((decoded, body.memory.take()))
+    };
+    if is_small {
+        return work();
+    }
+    let turn = state.bodies.turn().await;
+    let reading = tokio::task::spawn_blocking(move || {
+        let done = work();
+        drop(turn);
+        done
+    });
+    reading.await.map_err(|error| Failure::internal(&error))?
+}
+
+impl From<DecodeError> for Failure {
+    fn from(error: DecodeError) -> Self {
+        let code = match &error {
+            DecodeError::Undecodable { .. } => Code::InvalidBody,
+            DecodeError::TooMany { .. } => Code::TooLarge,
+        };
+        Self::told(code, &error)
+    }
+}
+
+/// What the sender says the body is; `None` for what isn't read.
+fn encoding(headers: &HeaderMap) -> Option<Encoding> {
+    let value = headers.get(header::CONTENT_TYPE)?.to_str().ok()?;
+    let media_type = value.split(';').next().unwrap_or_default();
+    match media_type.trim().to_ascii_lowercase().as_str() {
+        "application/x-protobuf" | "application/protobuf" => Some(Encoding::Protobuf),
+        "application/json" => Some(Encoding::Json),
+        _ => None,
+    }
+}
+
+/// The answer to a body that is neither.
+fn unread() -> Response {
+    let accepted = HeaderValue::from_static("application/x-protobuf, application/json");
+    let detail = "Send content-type: application/x-protobuf or application/json.";
+    let failure = Failure::new(Code::UnsupportedMediaType, detail)
+        .header(HeaderName::from_static("accept-post"), accepted);
+    refused(failure, Encoding::Json)
+}
+
+fn answer(body: impl Into<Bytes>, encoding: Encoding) -> Response {
+    let media_type = match encoding {
+        Encoding::Protobuf => PROTOBUF,
+        Encoding::Json => JSON,
+    };
+    let body: Bytes = body.into();
+    ([(header::CONTENT_TYPE, media_type)], body).into_response()
+}
+
+fn accepted(decoded: &Decoded, encoding: Encoding) -> Response {
+    let response = match encoding {
+        Encoding::Protobuf => export_response(decoded),
+        Encoding::Json if decoded.rejected > 0 => {
+            // Numbers of 64 bits are texts in the JSON of protobuf.
+            let (rejected, message) = (decoded.rejected.to_string(), decoded.problems.join("; "));
+            let told = json!({"rejectedSpans": rejected, "errorMessage": message});
+            json!({ "partialSuccess": told }).to_string().into_bytes()
+        }
+        Encoding::Json => b"{}".to_vec(),
+    };
+    answer(response, encoding)
+}
+
+/// An `ExportTraceServiceResponse` in protobuf.
+pub(crate) fn export_response(decoded: &Decoded) -> Vec<u8> {
+    if decoded.rejected == 0 {
+        return Vec::new();
+    }
+    // `partial_success` is field 1; in it `rejected_spans` 1 and `error_message` 2.
+    let message = decoded.problems.join("; ");
+    bytes_field(1, &[number_field(1, decoded.rejected), text_field(2, &message)].concat())
+}
+
+/// A failure as exporters understand it: a `google.rpc.Status`, and 503 for all that passes.
+fn refused(mut failure: Failure, encoding: Encoding) -> Response {
+    match failure.code {
+        Code::OverFairShare => failure.code = Code::QueueFull,
+        Code::RequestTimeout => {
+            failure.code = Code::QueueFull;
+            failure = failure.retry_after(Duration::from_secs(1));
+        }
+        _ => {}
+    }
+    let (code, detail) = (rpc_code(failure.code), failure.detail.clone());
+    let problem = failure.into_response();
+    let body = match encoding {
+        // `code` is field 1, `message` field 2 (google/rpc/status.proto).
+        Encoding::Protobuf => [number_field(1, code.into()), text_field(2, &detail)].concat(),
+        Encoding::Json => json!({"code": code, "message": detail}).to_string().into_bytes(),
+    };
+    let mut response = answer(body, encoding);
+    *response.status_mut() = problem.status();
+    let (problem, _) = problem.into_parts();
+    for (name, value) in &problem.headers {
+        if !matches!(*name, header::CONTENT_TYPE | header::CONTENT_LENGTH) {
+            response.headers_mut().append(name, value.clone());
+        }
+    }
+    *response.extensions_mut() = problem.extensions;
+    response
+}
+
+/// The number of `google.rpc.Code` that goes with a failure.
+pub(crate) const fn rpc_code(code: Code) -> u8 {
+    match code {
+        Code::TooLarge => 8,
+        Code::QueueFull
+        | Code::StoreUnavailable
+        | Code::StoreFull
+        | Code::Stopping
+        | Code::TimedOut => 14,
+        Code::Internal | Code::StoreDamaged => 13,
+        _ => 3,
+    }
+}
+
+/// A number as a field of a protobuf message; fields up to 15 are known here.
+fn number_field(field: u8, number: usize) -> Vec<u8> {
+    [&[field << 3], varint(number).as_slice()].concat()
+}
+
+/// A text as a field of a protobuf message.
+fn text_field(field: u8, text: &str) -> Vec<u8> {
+    bytes_field(field, text.as_bytes())
+}
+
+fn bytes_field(field: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[field << 3 | 2], varint(bytes.len()).as_slice(), bytes].concat()
+}
+
+/// Seven bits a byte, the lowest first; all bytes but the last have the eighth.
+fn varint(mut number: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    while number >= 0x80 {
+        bytes.push(u8::try_from(number & 0x7f).unwrap_or_default() | 0x80);
+        number >>= 7;
+    }
+    bytes.push(u8::try_from(number).unwrap_or_default());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt as _;
+    use prost::Message as _;
+
+    #[tokio::test]
+    async fn answers_in_protobuf_are_read_by_others() {
+        use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
+        let decoded =
+            Decoded { rejected: 300, problems: vec!["x".repeat(200)], ..Decoded::default() };
+        for (decoded, rejected) in [(decoded, Some(300)), (Decoded::default(), None)] {
+            let mut body = accepted(&decoded, Encoding::Protobuf).into_body().into_data_stream();
+            let bytes = body.next().await.transpose().unwrap().unwrap_or_default();
+            let read = ExportTraceServiceResponse::decode(bytes).unwrap().partial_success;
+            assert_eq!(read.as_ref().map(|told| told.rejected_spans), rejected);
+            assert!(read.is_none_or(|told| told.error_message == "x".repeat(200)));
+        }
+    }
+}

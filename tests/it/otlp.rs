@@ -1,0 +1,344 @@
+//! OTLP from the request to the operation's page: in any order, twice, packed, cut and refused.
+
+use super::support::TestApp;
+use super::support::postgres::Schema;
+use axum::body::Body;
+use axum::http::{Request, StatusCode};
+use retrylens::clock::Clock as _;
+use retrylens::domain::key_hash::KeyHasher;
+use retrylens::domain::spans::SpanKey;
+use retrylens::domain::spans::hints::{DelaySource, ToldWait};
+use retrylens::domain::time::{Millis, UnixMillis};
+use retrylens::ingest::otlp::{self, Encoding, Options};
+use retrylens::pipeline::settler::Settler;
+use retrylens::store::{SpanMark, Store};
+use serde_json::{Value, json};
+use std::io::Write as _;
+
+/// When the spans of these tests were sent, in nanoseconds: just before the clock's noon.
+const BASE_NS: u64 = 1_794_398_390_000_000_000;
+const ADDRESS: &str = "https://api.example.com/v1/items?page=1";
+
+fn id(trace: u8, span: u8) -> (String, String) {
+    (
+        format!("{:032x}", 0x1000 + u32::from(trace)),
+        format!("{:016x}", u32::from(trace) * 256 + u32::from(span)),
+    )
+}
+
+/// A span from `from` to `to` milliseconds after the base.
+fn span(trace: u8, span: u8, parent: Option<u8>, from: u64, to: u64) -> Value {
+    let (trace_id, span_id) = id(trace, span);
+    let mut made = json!({
+        "traceId": trace_id, "spanId": span_id, "kind": 3, "name": "GET",
+        "startTimeUnixNano": (BASE_NS + from * 1_000_000).to_string(),
+        "endTimeUnixNano": (BASE_NS + to * 1_000_000).to_string(),
+        "attributes": [
+            attribute("http.request.method", "GET"),
+            attribute("url.full", ADDRESS),
+        ],
+    });
+    if let Some(parent) = parent {
+        made["parentSpanId"] = json!(id(trace, parent).1);
+    }
+    made
+}
+
+fn attribute(key: &str, value: &str) -> Value {
+    json!({"key": key, "value": {"stringValue": value}})
+}
+
+fn with(mut span: Value, more: &[(&str, &str)]) -> Value {
+    let list = span["attributes"].as_array_mut().unwrap();
+    list.extend(more.iter().map(|(key, value)| attribute(key, value)));
+    span
+}
+
+fn answered(span: Value, status: &str) -> Value {
+    with(span, &[("http.response.status_code", status)])
+}
+
+fn server(trace: u8, from: u64, to: u64) -> Value {
+    let mut made = span(trace, 200, None, from, to);
+    made["kind"] = json!(2);
+    made["attributes"] = json!([
+        attribute("http.request.method", "GET"),
+        attribute("url.path", "/checkout"),
+        attribute("server.address", "shop.example.com"),
+        attribute("http.response.status_code", "200"),
+    ]);
+    made
+}
+
+fn request(spans: &[Value]) -> Value {
+    json!({"resourceSpans": [{
+        "resource": {"attributes": [
+            attribute("service.name", "shop"), attribute("telemetry.sdk.language", "nodejs"),
+            attribute("deployment.environment.name", "lab")]},
+        "scopeSpans": [{"scope": {"name": "@opentelemetry/instrumentation-undici"}, "spans": spans}],
+    }]})
+}
+
+/// 429 with a promise of one second, 503, 200 under a server's span.
+fn incident() -> Vec<Value> {
+    vec![
+        with(
+            answered(span(1, 1, Some(200), 0, 10), "429"),
+            &[
+                ("http.response.header.retry-after", "1"),
+                ("http.response.header.server", "envoy"),
+                ("http.response.header.x-envoy-ratelimited", "true"),
+            ],
+        ),
+        answered(span(1, 2, Some(200), 1_050, 1_060), "503"),
+        answered(span(1, 3, Some(200), 1_200, 1_210), "200"),
+        server(1, 0, 2_000),
+    ]
+}
+
+async fn settle(app: &TestApp, after: i64) -> usize {
+    let now = app.clock.now().plus(Millis(after));
+    let settler = Settler::new(app.state.store.clone(), app.state.intake.clone());
+    settler.settle(now).await.unwrap()
+}
+
+const SETTLED: i64 = 60_000;
+
+async fn operation(app: &TestApp, id: &str) -> Value {
+    let answer = app.get(&format!("/api/v1/operations/{id}")).await;
+    assert_eq!(answer.status, StatusCode::OK, "{}", answer.text);
+    answer.json()
+}
+
+fn first_id() -> String {
+    let (trace, span) = id(1, 1);
+    format!("{trace}:{span}")
+}
+
+fn attempts(operation: &Value) -> Vec<(Value, Value)> {
+    let list = operation["attempts"].as_array().unwrap();
+    list.iter().map(|a| (a["attempt"]["attempt"].clone(), a["attempt"]["status"].clone())).collect()
+}
+
+#[tokio::test]
+async fn attempts_become_an_operation_in_any_order_and_however_often_they_come() {
+    let incident = incident();
+    let orders: [&[usize]; 4] = [&[0, 1, 2, 3], &[3, 2, 1, 0], &[2, 0, 3, 1], &[1, 1, 3, 0, 2, 0]];
+    for order in orders {
+        let app = TestApp::start().await;
+        for n in order {
+            let answer = app.post("/v1/traces", &request(&incident[*n..=*n])).await;
+            assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, "{}"));
+        }
+        assert_eq!(settle(&app, SETTLED).await, 4, "{order:?}");
+        assert_eq!(settle(&app, SETTLED).await, 0, "nothing twice");
+        let operation = operation(&app, &first_id()).await;
+        let expected = [(1, 429), (2, 503), (3, 200)].map(|(n, s)| (json!(n), json!(s)));
+        assert_eq!(attempts(&operation), expected, "{order:?}");
+        let first = &operation["attempts"][0];
+        assert_eq!(first["wait"]["chosen_ms"], 1_040);
+        assert_eq!(first["wait"]["real_ms"], 1_040);
+        assert_eq!(first["wait"]["promised_ms"], 1_000);
+        assert_eq!(first["attempt"]["outcome"], "retrying");
+        assert_eq!(first["attempt"]["returned_by"], "envoy");
+        let derived = &first["attempt"]["derived"];
+        assert_eq!(derived["confidence"], "parent");
+        assert_eq!(derived["visibility"], "all");
+        assert_eq!(derived["language"], "nodejs");
+        assert_eq!(derived["has_headers"], true);
+        assert_eq!(operation["attempts"][1]["attempt"]["derived"]["has_headers"], false);
+        let notes = operation["notes"].as_array().unwrap();
+        assert_eq!(notes.len(), 1, "{notes:?}");
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_settled_while_it_may_go_on() {
+    let app = TestApp::start().await;
+    let incident = incident();
+    app.post("/v1/traces", &request(&incident[..1])).await;
+    assert_eq!(settle(&app, 6_000).await, 0, "a 429 may be retried");
+    assert_eq!(settle(&app, 39_000).await, 0);
+    app.post("/v1/traces", &request(&incident[1..])).await;
+    // The server's own observation, and the operation that ended with 200.
+    assert_eq!(settle(&app, 5_000).await, 4);
+    assert_eq!(attempts(&operation(&app, &first_id()).await).len(), 3);
+}
+
+#[tokio::test]
+async fn a_late_span_joins_its_operation_and_is_marked() {
+    let app = TestApp::start().await;
+    let incident = incident();
+    app.post("/v1/traces", &request(&incident[..2])).await;
+    assert_eq!(settle(&app, SETTLED).await, 2);
+    app.post("/v1/traces", &request(&incident[2..])).await;
+    assert_eq!(settle(&app, SETTLED).await, 2);
+    let operation = operation(&app, &first_id()).await;
+    assert_eq!(attempts(&operation).len(), 3);
+    let late: Vec<_> = operation["attempts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|a| a["attempt"]["derived"]["late"] == true)
+        .collect();
+    assert_eq!(late, [false, false, true]);
+}
+
+#[tokio::test]
+async fn a_crash_after_the_events_were_stored_doubles_nothing() {
+    let app = TestApp::start().await;
+    app.post("/v1/traces", &request(&incident())).await;
+    assert_eq!(settle(&app, SETTLED).await, 4);
+    // As if the process had died before it noted what it did.
+    let keys: Vec<(SpanKey, SpanMark)> = Vec::new();
+    app.state.store.mark_spans(&keys).await.unwrap();
+    let now = app.clock.now();
+    app.state.store.remove_spans(now.plus(Millis(1)), 100).await.unwrap();
+    app.post("/v1/traces", &request(&incident())).await;
+    assert_eq!(settle(&app, SETTLED).await, 4);
+    assert_eq!(attempts(&operation(&app, &first_id()).await).len(), 3);
+}
+
+#[tokio::test]
+async fn packed_and_protobuf_bodies_are_taken_and_answered_in_kind() {
+    let app = TestApp::start().await;
+    let text = request(&incident()).to_string();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(text.as_bytes()).unwrap();
+    let post = |media: &str, body: Vec<u8>| {
+        Request::post("/v1/traces").header("content-type", media).body(Body::from(body)).unwrap()
+    };
+    let mut packed = post("application/json", gzip.finish().unwrap());
+    packed.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+    assert_eq!(app.send(packed).await.status, StatusCode::OK);
+    let empty = app.send(post("application/x-protobuf", Vec::new())).await;
+    assert_eq!((empty.status, empty.text.as_str()), (StatusCode::OK, ""));
+    assert_eq!(empty.header("content-type"), "application/x-protobuf");
+    assert_eq!(settle(&app, SETTLED).await, 4);
+}
+
+#[tokio::test]
+async fn refusals_are_told_as_exporters_read_them() {
+    let app = TestApp::with(&[("max_body_bytes", "2000")]).await;
+    let mut bad = span(1, 1, None, 0, 10);
+    bad["spanId"] = json!("12");
+    let answer = app.post("/v1/traces", &request(&[bad, server(1, 0, 1)])).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let told = &answer.json()["partialSuccess"];
+    assert_eq!(told["rejectedSpans"], "1");
+    assert_eq!(told["errorMessage"], "span 12: span_id: expected 8 bytes, got 1");
+    let cases = [
+        ("application/json", "{".to_owned(), 400, 3),
+        ("text/plain", "{}".to_owned(), 415, 3),
+        ("application/json", " ".repeat(3_000), 413, 8),
+    ];
+    for (media, body, status, code) in cases {
+        let answer = app.post_text("/v1/traces", media, body).await;
+        assert_eq!(answer.status.as_u16(), status, "{}", answer.text);
+        assert_eq!(answer.json()["code"], code);
+        assert!(!answer.json()["message"].as_str().unwrap().is_empty());
+        assert_eq!(answer.header("content-type"), "application/json");
+    }
+    let answer = app.post_text("/v1/traces", "application/x-protobuf", "\u{1}").await;
+    assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    assert_eq!(answer.text.as_bytes()[..2], [8, 3]);
+}
+
+#[tokio::test]
+async fn a_stopping_service_sends_exporters_away_for_a_while() {
+    let app = TestApp::start().await;
+    app.state.store.close().await.unwrap();
+    let answer = app.post("/v1/traces", &request(&incident())).await;
+    assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE, "{}", answer.text);
+    assert_eq!(answer.json()["code"], 14);
+    assert!(!answer.header("retry-after").is_empty());
+}
+
+#[tokio::test]
+async fn traces_need_the_token_that_events_need() {
+    let app = TestApp::with(&[("ingest_tokens", "sending-token-0123456789")]).await;
+    let answer = app.post("/v1/traces", &request(&incident())).await;
+    assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
+}
+
+#[tokio::test]
+async fn a_wait_that_the_client_logged_is_the_one_it_chose() {
+    let app = TestApp::start().await;
+    app.post("/v1/traces", &request(&incident())).await;
+    let record = |at: u64, text: &str| {
+        json!({"timeUnixNano": (BASE_NS + at * 1_000_000).to_string(), "traceId": id(1, 0).0,
+               "body": {"stringValue": text}})
+    };
+    let logs = json!({"resourceLogs": [{"scopeLogs": [{"logRecords": [
+        record(12, "Retrying request in 0.95 seconds (retry 1 of 2)"),
+        record(13, "something else with a secret: sk-live-0123456789abcdefghij"),
+        {"body": null, "traceId": null},
+    ]}]}]});
+    let answer = app.post("/v1/logs", &logs).await;
+    assert_eq!((answer.status, answer.text.as_str()), (StatusCode::OK, "{}"));
+    settle(&app, SETTLED).await;
+    let operation = operation(&app, &first_id()).await;
+    assert_eq!(operation["attempts"][0]["wait"]["chosen_ms"], 950);
+    let event = app.get(&format!("/api/v1/events/{}", first_id())).await.json();
+    assert_eq!(event["items"][0]["event"]["delay_source"], "log");
+}
+
+/// What is kept of spans is the same on both databases.
+async fn spans_are_kept_and_marked(store: &Store) {
+    let hasher = KeyHasher::new(b"test");
+    let options = Options { hasher: &hasher, max_items: 100 };
+    let body = request(&incident()).to_string();
+    let spans = otlp::traces(body.as_bytes(), Encoding::Json, &options).unwrap().spans;
+    let now = UnixMillis(1_000_000);
+    let due = now.plus(Millis(5_000));
+    for _ in 0..2 {
+        store.add_spans(&spans, now, due).await.unwrap();
+    }
+    assert!(store.due_hoods(now, 10).await.unwrap().is_empty());
+    let hoods = store.due_hoods(due, 10).await.unwrap();
+    assert_eq!(hoods.len(), 2);
+    let hood = hoods.iter().find(|hood| !hood.is_servers()).unwrap();
+    let open = store.open_spans(hood, 10).await.unwrap();
+    assert_eq!(open.iter().map(|held| held.span.clone()).collect::<Vec<_>>(), spans[..3]);
+    let (first, second) = (spans[0].key, spans[1].key);
+    let later = due.plus(Millis(1));
+    let marks = [
+        (first, SpanMark::Settled("op".to_owned())),
+        (second, SpanMark::Wait(later)),
+        (spans[2].key, SpanMark::Wait(later)),
+    ];
+    store.mark_spans(&marks).await.unwrap();
+    assert_eq!(store.open_spans(hood, 10).await.unwrap().len(), 2);
+    assert_eq!(store.due_hoods(due, 10).await.unwrap().len(), 1, "the server's");
+    let settled = store.settled_spans(hood, 0, i64::MAX, 10).await.unwrap();
+    assert_eq!(settled.len(), 1);
+    assert_eq!(settled[0].operation_id.as_deref(), Some("op"));
+    let keys = [first, spans[3].key];
+    assert_eq!(store.spans_with_keys(&keys).await.unwrap().len(), 2);
+    assert_eq!(store.spans_of_traces(&keys, 10).await.unwrap().len(), 4);
+    let wait = |delay_ms| ToldWait { at_us: 5, delay_ms, source: DelaySource::Log };
+    let waits = [(first.trace, wait(1)), (first.trace, wait(2))];
+    for _ in 0..2 {
+        store.add_waits(&waits, now).await.unwrap();
+    }
+    let logged = store.logged_waits(&[first.trace].into()).await.unwrap();
+    assert_eq!(logged[&first.trace], [wait(1), wait(2)]);
+    assert_eq!(store.remove_spans(now, 10).await.unwrap(), 0);
+    assert_eq!(store.remove_spans(later, 10).await.unwrap(), 1, "only what is settled");
+}
+
+#[tokio::test]
+async fn sqlite_keeps_spans() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("spans.db").display());
+    spans_are_kept_and_marked(&Store::open(&url).await.unwrap()).await;
+}
+
+#[tokio::test]
+async fn postgres_keeps_spans() {
+    let Some(schema) = Schema::create().await else { return };
+    let store = Store::open(&schema.url()).await.unwrap();
+    spans_are_kept_and_marked(&store).await;
+    store.close().await.unwrap();
+    schema.drop().await;
+}
