@@ -1,5 +1,6 @@
 //! An event: what one vantage saw of one attempt, after the door has checked and cleaned it.
 
+use super::access_log::{LogFacts, OriginRecord, Trail};
 use super::classify::Layer;
 use super::response::{HeaderFields, RequestFacts, Response};
 use super::spans::Marks;
@@ -169,6 +170,10 @@ pub struct Event {
     /// sender's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub derived: Option<Box<Marks>>,
+    /// What the gateway's own log line says of it; of limited and failed requests alone, and of
+    /// those that the gateway repeated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<Box<LogFacts>>,
 }
 
 impl Event {
@@ -217,7 +222,19 @@ impl Event {
             },
             ray_id: self.ray_id.clone(),
             error_code: self.error_code.clone(),
+            logs: self.logs(),
             ..Response::default()
         }
+    }
+
+    /// What the log line proves: a gateway's what its rules say of it, the origin's that it gave
+    /// this answer.
+    fn logs(&self) -> Trail {
+        let Some(line) = &self.log else { return Trail::default() };
+        if self.vantage == Vantage::Origin {
+            let statuses = vec![self.status];
+            return Trail { hops: Vec::new(), origin: Some(OriginRecord { saw: true, statuses }) };
+        }
+        Trail { hops: vec![vec![(**line).clone()]], origin: None }
     }
 }

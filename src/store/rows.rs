@@ -3,6 +3,7 @@
 use super::reader::Row;
 use super::series::Names;
 use super::{Kept, StoreError, detail};
+use crate::domain::access_log::LogFacts;
 use crate::domain::checklist::operations::promise_bucket;
 use crate::domain::classify::{Certainty, Layer, LimitType, Responder, Tri};
 use crate::domain::event::{AttemptError, Event, Outcome, RetryLayer, Vantage};
@@ -89,6 +90,7 @@ impl Draft {
             error_code: event.error_code,
             body_sample: event.body_sample,
             span_id: event.span_id,
+            log: event.log,
             redactions,
             confidence: verdict.confidence,
             promised_ms: verdict.promised_ms,
@@ -285,6 +287,8 @@ struct Detail {
     body_sample: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     span_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    log: Option<Box<LogFacts>>,
     #[serde(default, skip_serializing_if = "is_zero")]
     redactions: u32,
     confidence: f64,
@@ -401,6 +405,7 @@ pub(super) fn stored_event(row: &Row, named: &Named) -> Result<StoredEvent, Stor
         count: number(4, "count")?,
         redactions: detail.redactions,
         derived: detail.derived,
+        log: detail.log,
     };
     let verdict = VerdictSummary {
         returned_by: class.returned_by,

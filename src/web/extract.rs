@@ -203,7 +203,7 @@ async fn collect(
 
 /// The content coding that the header fields name; several fields are one list (RFC 9110
 /// section 5.3).
-fn encoding(headers: &HeaderMap) -> Result<Encoding, Failure> {
+pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Failure> {
     let fields: Result<Vec<&str>, _> =
         headers.get_all(header::CONTENT_ENCODING).iter().map(HeaderValue::to_str).collect();
     let list = fields.map_err(|_| BodyError::UnsupportedEncoding)?.join(",");

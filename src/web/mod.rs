@@ -69,6 +69,7 @@ fn sending() -> OpenApiRouter<AppState> {
         .routes(routes!(api::events::create))
         .routes(routes!(api::otlp::traces))
         .routes(routes!(api::otlp::logs))
+        .routes(routes!(api::access_logs::create))
 }
 
 /// For readers: people and programs.

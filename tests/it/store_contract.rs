@@ -120,6 +120,7 @@ fn event(id: &str, occurred_at: UnixMillis) -> Event {
         count: 1,
         redactions: 0,
         derived: None,
+        log: None,
     }
 }
 

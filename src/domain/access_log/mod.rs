@@ -46,6 +46,14 @@ pub struct LogFacts {
 }
 
 impl LogFacts {
+    /// Whether the line tells of more than a request that was served at the first try.
+    pub fn is_telling(&self) -> bool {
+        self.status.is_none_or(|status| status >= 400)
+            || finding::read(self).is_some_and(|finding| {
+                finding.limit.is_some() || finding.tries.is_some_and(|tries| tries > 1)
+            })
+    }
+
     /// A field as it was logged: `Some("")` where it was logged empty.
     pub fn get(&self, name: &str) -> Option<&str> {
         self.fields.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())

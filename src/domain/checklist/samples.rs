@@ -65,6 +65,7 @@ pub fn served(event_id: &str, sent: UnixMillis) -> StoredEvent {
             count: 1,
             redactions: 0,
             derived: None,
+            log: None,
         },
         verdict: VerdictSummary {
             returned_by: Responder::Origin,

@@ -4,6 +4,7 @@
 //!   `docs/access-logs.md` recommends. [`detect`] finds the format of a line that nobody named.
 //! - [`line`]: lenient reading, since logs hold broken UTF-8, escapes that JSON does not know, and
 //!   lines cut short.
+//! - [`Lines`], [`Reader`]: bytes as they arrive to lines with their place, and to observations.
 //!
 //! A line that can't be read costs only itself, and says why.
 
@@ -19,12 +20,17 @@ mod kong;
 mod line;
 mod moment;
 mod nginx;
+mod reader;
 mod recommended;
+mod route;
+mod split;
 mod squid;
 mod tokens;
 mod traefik;
 
 pub use detect::detect;
+pub use reader::{Naming, Piece, Reader, RejectedLine, Totals};
+pub use split::{Line, Lines};
 
 use crate::domain::access_log::LogFacts;
 use crate::domain::classify::Responder;

@@ -262,6 +262,7 @@ fn event(slots: &Slots<'_>, reader: &mut Reader<'_>) -> Result<Event, Fault> {
         count: number("count", slots.count, 1..=MAX_COUNT)?.unwrap_or(1),
         redactions: 0,
         derived: None,
+        log: None,
     };
     // A body is kept for limited or failed attempts only; a limit may come with status 200.
     if event.body_sample.is_some()

@@ -1,6 +1,7 @@
 //! What programs ask and send: a file per resource. The JSON twins of pages serialise the same
 //! structures as the pages show; [`schema`] describes the values of `domain` to the document.
 
+pub mod access_logs;
 pub mod alerts;
 pub mod classify;
 pub mod document;

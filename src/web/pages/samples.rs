@@ -108,6 +108,7 @@ pub(crate) fn attempt(id: &str, operation: &str, number: u32, at: i64) -> Stored
             count: 1,
             redactions: 0,
             derived: None,
+            log: None,
         },
         verdict: VerdictSummary {
             returned_by: Responder::Cloudflare,

@@ -1,0 +1,363 @@
+//! `POST /v1/access-logs/{format}`: lines of a gateway's access log in, observations stored.
+//!
+//! A body may be of any length: it is unpacked, read and stored in pieces while it arrives, so that
+//! memory stays the same. What was stored stays stored when the rest never comes; sending the same
+//! lines again changes nothing.
+
+use super::{Problem, Problems};
+use crate::domain::event::Vantage;
+use crate::domain::stored::SenderCounts;
+use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, unknown_format};
+use crate::ingest::body::Encoding;
+use crate::pipeline::fair::Sender;
+use crate::pipeline::{Intake, IntakeError};
+use crate::web::extract::{Path, Peer, Query, encoding, let_pass};
+use crate::web::{AppState, Code, Failure, doors};
+use axum::Json;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use futures_util::StreamExt as _;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::io::{self, Read};
+use std::sync::LazyLock;
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, mpsc};
+use utoipa::{IntoParams, ToSchema};
+
+/// Bodies that are read at the same time; each has a thread and a few hundred kibibytes.
+static READERS: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(MOST_READERS));
+const MOST_READERS: usize = 16;
+/// Lines that are stored together.
+const PIECE_LINES: usize = 1_000;
+/// Bytes after which a piece is stored, however few lines they are.
+const PIECE_BYTES: usize = 256 * 1024;
+/// Beyond this many bytes, a body that unpacks to more than [`MAX_RATIO`] times its size is refused.
+const RATIO_FLOOR: u64 = 1 << 20;
+const MAX_RATIO: u64 = 500;
+/// How often a piece that finds the queue full is offered again before the sender is told.
+const TRIES: u32 = 20;
+/// Base-two logarithm of the largest zstd window: what `zstd -19` and Vector write needs 8 MiB.
+const ZSTD_WINDOW_LOG: u32 = 23;
+
+/// What the lines do not say themselves.
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct LogParams {
+    /// Who called; `unknown` without it.
+    service: Option<String>,
+    /// The deployment.
+    environment: Option<String>,
+    /// The upstream, for lines that name no host; the product's name without it.
+    host: Option<String>,
+    /// Who wrote the log: `gateway` or `origin`.
+    vantage: Option<String>,
+    /// A name of the file that stays the same over rotation; lines are then known by their place.
+    source: Option<String>,
+    /// Where in that file the body begins, in bytes (unpacked).
+    offset: Option<u64>,
+}
+
+/// A line that was not stored.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RejectedLogLine {
+    /// Its number in the body, from 1.
+    line: u64,
+    /// What is wrong with it.
+    error: String,
+    /// Its beginning, with what looks secret replaced.
+    text: String,
+}
+
+/// What became of the lines.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LogReceipt {
+    /// Lines that were read.
+    lines: u64,
+    /// Lines that are on disk now and weren't before.
+    stored: u64,
+    /// Lines that were there already.
+    duplicates: u64,
+    /// Lines of before what is kept.
+    expired: u64,
+    /// Header lines and empty ones.
+    comments: u64,
+    /// Requests that the gateway made to itself.
+    internal: u64,
+    /// Lines that end early and were read as far as they go.
+    cut: u64,
+    /// Values that looked secret, replaced.
+    redactions: u64,
+    /// Lines that could not be read.
+    wrong: u64,
+    /// The first hundred of them.
+    rejected: Vec<RejectedLogLine>,
+}
+
+/// `POST /v1/access-logs/{format}`: takes lines and answers when all of them are on disk.
+#[utoipa::path(post, path = "/v1/access-logs/{format}", tag = "events",
+    params(("format" = String, Path, description = "The product that wrote the lines, or `auto`"), LogParams),
+    request_body(description = "Lines as the product writes them, text or NDJSON, of any length; gzip and zstd are taken", content(
+        (String = "text/plain"), (String = "application/x-ndjson"))),
+    responses((status = 200, description = "What became of the lines; they are on disk", body = LogReceipt),
+        (status = 422, description = "`nothing-storable`: no line could be read; `rejected` says why", content_type = "application/problem+json", body = Problem),
+        (status = 503, description = "`queue-full`, `store-unavailable`, `stopping`: what `stored` counts is stored; send the body again after `Retry-After`", content_type = "application/problem+json", body = Problem),
+        Problems))]
+pub(crate) async fn create(
+    State(state): State<AppState>,
+    Path(format): Path<String>,
+    Query(params): Query<LogParams>,
+    peer: Peer,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Totals>, Failure> {
+    let named = match format.as_str() {
+        "auto" => None,
+        name => Some(
+            Format::named(name)
+                .ok_or_else(|| Failure::new(Code::InvalidParameter, unknown_format(name)))?,
+        ),
+    };
+    let (naming, offset) = naming(params)?;
+    let encoding = encoding(&headers)?;
+    let token = doors::sending_token(&headers, &state.config.access.ingest_tokens);
+    let source = peer.source(token);
+    if let Err(refused) = state.intake.admits(&source) {
+        let_pass(body, &state.config).await;
+        return Err(refused.into());
+    }
+    let Ok(turn) = READERS.try_acquire() else {
+        let_pass(body, &state.config).await;
+        let detail = "Too many logs are being read. Send it after the wait.";
+        return Err(Failure::new(Code::QueueFull, detail).retry_after(Duration::from_secs(2)));
+    };
+    let service = naming.service.clone().unwrap_or_default();
+    let sender = source.service(&service);
+    let (parts, arriving) = mpsc::channel::<io::Result<Bytes>>(4);
+    let pass = hand_over(body, parts, state.config.server.body_timeout);
+    let runtime = Handle::current();
+    let (intake, hasher) = (state.intake.clone(), state.hasher.clone());
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut work =
+            Work { intake: &intake, sender: &sender, runtime: &runtime, totals: Totals::default() };
+        let mut reader = Reader::new(named, naming, &hasher);
+        let done = work.all(Arriving::new(arriving), encoding, offset, &mut reader);
+        (work.totals, done)
+    });
+    let ((), read) = tokio::join!(pass, reading);
+    drop(turn);
+    let (totals, done) = read.map_err(|error| Failure::internal(&error))?;
+    let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    state.metrics.rejected(usize::try_from(totals.wrong).unwrap_or(usize::MAX));
+    let mistakes = SenderCounts { rejected: count(totals.wrong), ..SenderCounts::default() };
+    state.senders.add(state.intake.series().sender(&service), &mistakes);
+    done.map_err(|failure| failure.with("stored", json!(totals.stored)))?;
+    if totals.stored + totals.duplicates + totals.internal + totals.comments == 0 {
+        let detail = match totals.lines {
+            0 => "The body holds no lines.",
+            _ => "No line could be stored; see rejected for the reasons.",
+        };
+        let failure = Failure::new(Code::NothingStorable, detail);
+        return Err(failure
+            .with("rejected", json!(totals.rejected))
+            .with("expired", json!(totals.expired)));
+    }
+    Ok(Json(totals))
+}
+
+/// Checks what the address says.
+fn naming(params: LogParams) -> Result<(Naming, u64), Failure> {
+    let vantage = match params.vantage.as_deref() {
+        None | Some("gateway") => Vantage::Gateway,
+        Some("origin") => Vantage::Origin,
+        Some(_) => return Err(Failure::invalid_parameter("vantage", "gateway or origin")),
+    };
+    let text = |value: Option<String>| value.filter(|text| !text.trim().is_empty());
+    let naming = Naming {
+        service: text(params.service),
+        environment: text(params.environment),
+        host: text(params.host),
+        vantage,
+        source: text(params.source),
+    };
+    Ok((naming, params.offset.unwrap_or(0)))
+}
+
+/// Hands the body over as it arrives. No part may take longer than a whole body of events.
+async fn hand_over(body: Body, parts: mpsc::Sender<io::Result<Bytes>>, wait: Duration) {
+    let mut chunks = body.into_data_stream();
+    loop {
+        let part = match tokio::time::timeout(wait, chunks.next()).await {
+            Ok(None) => return,
+            Ok(Some(Ok(chunk))) => Ok(chunk),
+            Ok(Some(Err(error))) => {
+                tracing::debug!(error = &error as &dyn std::error::Error, "a log broke off");
+                Err(io::ErrorKind::ConnectionAborted.into())
+            }
+            Err(_) => Err(io::ErrorKind::TimedOut.into()),
+        };
+        let is_last = part.is_err();
+        if parts.send(part).await.is_err() || is_last {
+            // Nobody reads on: what is still coming is let pass.
+            let rest = async { while let Some(Ok(_)) = chunks.next().await {} };
+            drop(tokio::time::timeout(Duration::from_secs(5), rest).await);
+            return;
+        }
+    }
+}
+
+/// A body in parts, to be read on a thread of its own.
+struct Arriving {
+    parts: mpsc::Receiver<io::Result<Bytes>>,
+    part: Bytes,
+    /// Bytes that were taken.
+    taken: u64,
+}
+
+impl Arriving {
+    fn new(parts: mpsc::Receiver<io::Result<Bytes>>) -> Self {
+        Self { parts, part: Bytes::new(), taken: 0 }
+    }
+}
+
+impl Read for Arriving {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.part.is_empty() {
+            match self.parts.blocking_recv() {
+                Some(part) => self.part = part?,
+                None => return Ok(0),
+            }
+        }
+        let head = self.part.split_to(self.part.len().min(out.len()));
+        out.iter_mut().zip(&head).for_each(|(to, from)| *to = *from);
+        self.taken = self.taken.saturating_add(u64::try_from(head.len()).unwrap_or(u64::MAX));
+        Ok(head.len())
+    }
+}
+
+/// Where a body stands.
+struct Work<'a> {
+    intake: &'a Intake,
+    sender: &'a Sender,
+    runtime: &'a Handle,
+    totals: Totals,
+}
+
+impl Work<'_> {
+    /// Reads a body to its end.
+    fn all(
+        &mut self,
+        arriving: Arriving,
+        encoding: Encoding,
+        offset: u64,
+        reader: &mut Reader<'_>,
+    ) -> Result<(), Failure> {
+        let broken = |error: io::Error| match error.kind() {
+            io::ErrorKind::ConnectionAborted => {
+                Failure::new(Code::InvalidBody, "The body broke off before its end.")
+            }
+            io::ErrorKind::TimedOut => {
+                Failure::new(Code::RequestTimeout, "Nothing of the body arrived for too long.")
+            }
+            _ => Failure::new(
+                Code::InvalidCompression,
+                format!("The body can't be unpacked as {encoding}: it is damaged or cut short."),
+            ),
+        };
+        match encoding {
+            Encoding::Identity => self.lines(arriving, |_| None, offset, reader, &broken),
+            Encoding::Gzip => {
+                let unpacked = flate2::read::MultiGzDecoder::new(arriving);
+                self.lines(unpacked, |d| Some(d.get_ref().taken), offset, reader, &broken)
+            }
+            Encoding::Zstd => {
+                let mut unpacked = zstd::stream::read::Decoder::new(arriving).map_err(&broken)?;
+                unpacked.window_log_max(ZSTD_WINDOW_LOG).map_err(&broken)?;
+                let taken = |d: &zstd::stream::read::Decoder<'_, io::BufReader<Arriving>>| {
+                    Some(d.get_ref().get_ref().taken)
+                };
+                self.lines(unpacked, taken, offset, reader, &broken)
+            }
+        }
+    }
+
+    /// Cuts what comes out of `input` into lines and stores them piece by piece. `packed` says how
+    /// many packed bytes that took.
+    fn lines<R: Read>(
+        &mut self,
+        mut input: R,
+        packed: impl Fn(&R) -> Option<u64>,
+        offset: u64,
+        reader: &mut Reader<'_>,
+        broken: &impl Fn(io::Error) -> Failure,
+    ) -> Result<(), Failure> {
+        let mut buffer = vec![0; 64 * 1024];
+        let mut cutter = Lines::from_offset(offset);
+        let (mut lines, mut bytes, mut all) = (Vec::new(), 0, 0_u64);
+        loop {
+            let length = match input.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => {
+                    // What arrived whole is stored.
+                    self.store(&lines, reader)?;
+                    return Err(broken(error));
+                }
+            };
+            all = all.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
+            let cap = packed(&input).map(|n| n.saturating_mul(MAX_RATIO).max(RATIO_FLOOR));
+            if cap.is_some_and(|cap| all > cap) {
+                let detail = format!("The body unpacks to more than {MAX_RATIO} times its size.");
+                return Err(Failure::new(Code::TooLarge, detail));
+            }
+            cutter.feed(buffer.get(..length).unwrap_or_default(), &mut lines);
+            bytes += length;
+            if lines.len() >= PIECE_LINES || bytes >= PIECE_BYTES {
+                self.store(&lines, reader)?;
+                lines.clear();
+                bytes = 0;
+            }
+        }
+        lines.extend(cutter.finish());
+        self.store(&lines, reader)
+    }
+
+    /// Stores some lines, and waits for room where others are faster.
+    fn store(&mut self, lines: &[Line], reader: &mut Reader<'_>) -> Result<(), Failure> {
+        for lines in lines.chunks(PIECE_LINES) {
+            let mut piece = reader.read(lines);
+            let events = std::mem::take(&mut piece.events);
+            let results = if events.is_empty() {
+                Vec::new()
+            } else {
+                self.runtime.block_on(offered(self.intake, self.sender, events))?
+            };
+            self.totals.add(&piece, &results);
+        }
+        Ok(())
+    }
+}
+
+/// Offers a piece until there is room for it.
+async fn offered(
+    intake: &Intake,
+    sender: &Sender,
+    events: Vec<crate::domain::event::Event>,
+) -> Result<Vec<crate::domain::stored::Inserted>, Failure> {
+    let mut tries = 0;
+    loop {
+        match intake.admit(sender, events.clone(), None) {
+            Ok(batch) => return Ok(intake.commit(batch).await?),
+            Err(IntakeError::Full { retry_after } | IntakeError::OverShare { retry_after })
+                if tries < TRIES =>
+            {
+                tries += 1;
+                tokio::time::sleep(retry_after).await;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
