@@ -1,7 +1,7 @@
 //! OTLP from the request to the operation's page: in any order, twice, packed, cut and refused.
 
-use super::support::TestApp;
 use super::support::postgres::Schema;
+use super::support::{Process, TestApp};
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use retrylens::clock::Clock as _;
@@ -14,6 +14,7 @@ use retrylens::pipeline::settler::Settler;
 use retrylens::store::{SpanMark, Store};
 use serde_json::{Value, json};
 use std::io::Write as _;
+use std::path::Path;
 
 /// When the spans of these tests were sent, in nanoseconds: just before the clock's noon.
 const BASE_NS: u64 = 1_794_398_390_000_000_000;
@@ -341,4 +342,88 @@ async fn postgres_keeps_spans() {
     spans_are_kept_and_marked(&store).await;
     store.close().await.unwrap();
     schema.drop().await;
+}
+
+/// A call as any gRPC client makes it; the body of the answer, and its header fields.
+async fn call(
+    address: &str,
+    token: Option<&str>,
+    packed: bool,
+    message: Vec<u8>,
+) -> (axum::http::HeaderMap, Vec<u8>) {
+    let mut body = vec![u8::from(packed)];
+    body.extend(u32::try_from(message.len()).unwrap().to_be_bytes());
+    body.extend(message);
+    let stream = tokio::net::TcpStream::connect(address).await.unwrap();
+    let io = hyper_util::rt::TokioIo::new(stream);
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake::<_, _, Body>(executor, io).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let path = "opentelemetry.proto.collector.trace.v1.TraceService/Export";
+    let mut request = Request::post(format!("http://{address}/{path}"))
+        .header("content-type", "application/grpc+proto")
+        .header("te", "trailers");
+    if packed {
+        request = request.header("grpc-encoding", "gzip");
+    }
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let response = sender.send_request(request.body(Body::from(body)).unwrap()).await.unwrap();
+    assert_eq!(response.status(), StatusCode::OK);
+    let (parts, mut incoming) = response.into_parts();
+    let (mut headers, mut bytes) = (parts.headers, Vec::new());
+    while let Some(frame) = http_body_util::BodyExt::frame(&mut incoming).await {
+        match frame.unwrap().into_data() {
+            Ok(data) => bytes.extend_from_slice(&data),
+            Err(frame) => headers.extend(frame.into_trailers().unwrap()),
+        }
+    }
+    driver.abort();
+    (headers, bytes)
+}
+
+/// Where a process that serves from `folder` takes calls, from its log.
+fn grpc_address(folder: &Path) -> String {
+    let log = std::fs::read_to_string(folder.join("log")).unwrap();
+    let (_, rest) = log.split_once("over gRPC is taken on ").unwrap_or_else(|| panic!("{log}"));
+    rest.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect()
+}
+
+/// The smallest request with a span that can't be used: its ids are missing.
+const NO_IDS: [u8; 6] = [0x0a, 4, 0x12, 2, 0x12, 0];
+
+#[tokio::test]
+async fn grpc_takes_the_same_under_the_same_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    let token = "sending-token-0123456789";
+    let environment =
+        [("RETRYLENS_OTLP_GRPC_LISTEN", "127.0.0.1:0"), ("RETRYLENS_INGEST_TOKENS", token)];
+    let _process = Process::serve(folder.path(), &[], &environment);
+    let address = grpc_address(folder.path());
+    let status =
+        |headers: &axum::http::HeaderMap| headers["grpc-status"].to_str().unwrap().to_owned();
+    let (headers, bytes) = call(&address, Some(token), false, Vec::new()).await;
+    assert_eq!((status(&headers).as_str(), bytes), ("0", vec![0, 0, 0, 0, 0]));
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(&NO_IDS).unwrap();
+    let (headers, bytes) = call(&address, Some(token), true, gzip.finish().unwrap()).await;
+    assert_eq!(status(&headers), "0");
+    let told = String::from_utf8_lossy(&bytes).into_owned();
+    assert!(told.contains("span 1: trace_id: missing: expected 16 bytes"), "{told}");
+    let (headers, _) = call(&address, None, false, Vec::new()).await;
+    assert_eq!(status(&headers), "16", "no token");
+    let (headers, _) = call(&address, Some(token), false, vec![0xff]).await;
+    assert_eq!(status(&headers), "3", "no message");
+}
+
+#[test]
+fn a_busy_port_of_grpc_is_a_warning() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let _process = Process::serve(folder.path(), &[], &[("RETRYLENS_OTLP_GRPC_LISTEN", &address)]);
+    let log = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    assert!(log.contains("OTLP over gRPC is not taken") && log.contains(&address), "{log}");
 }
