@@ -4,6 +4,7 @@ pub mod classify;
 pub mod demo;
 mod doctor;
 mod export;
+mod import;
 mod migrate;
 mod serve;
 
@@ -33,6 +34,7 @@ enum Command {
     Classify(classify::Args),
     Demo(demo::Args),
     Export(export::Args),
+    Import(import::Args),
     /// Bring the schema of the database up to this version; `serve` does it by itself.
     Migrate(SettingArgs),
     /// Show the settings in force and check what the service stands on.
@@ -132,6 +134,7 @@ fn run_from(
         Some(Command::Classify(args)) => classify::run(&args),
         Some(Command::Demo(args)) => demo::run(&args, output),
         Some(Command::Export(args)) => export::run(&args, output, errors),
+        Some(Command::Import(args)) => import::run(&args, output, errors),
         Some(Command::Migrate(settings)) => migrate::run(&settings, output),
         Some(Command::Doctor(args)) => doctor::run(&args, output),
     };

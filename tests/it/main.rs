@@ -13,6 +13,7 @@ mod demo;
 mod doors;
 mod faults;
 mod gateways;
+mod import;
 mod intake;
 mod layering;
 mod load;

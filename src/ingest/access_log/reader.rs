@@ -11,7 +11,7 @@ use crate::domain::key_hash::KeyHasher;
 use crate::domain::redact;
 use crate::domain::stored::Inserted;
 use crate::ingest::native::{self, DecodeOptions, RawKeys};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
 
@@ -53,7 +53,7 @@ impl Default for Naming {
 }
 
 /// A line that could not be read.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RejectedLine {
     /// Its number, from 1.
     pub line: u64,
@@ -265,7 +265,7 @@ impl Piece {
 }
 
 /// What became of all lines that were read.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Totals {
     /// Lines that were read.
     pub lines: u64,
@@ -307,6 +307,27 @@ impl Totals {
         self.wrong += u64::try_from(piece.rejected.len()).unwrap_or(u64::MAX);
         let room = KEPT_REJECTS.saturating_sub(self.rejected.len());
         self.rejected.extend(piece.rejected.iter().take(room).cloned());
+    }
+}
+
+impl Totals {
+    /// Adds what a server told of a body whose first line is number `first` of the whole.
+    pub fn merge(&mut self, told: Self, first: u64) {
+        self.lines += told.lines;
+        self.stored += told.stored;
+        self.duplicates += told.duplicates;
+        self.expired += told.expired;
+        self.comments += told.comments;
+        self.internal += told.internal;
+        self.cut += told.cut;
+        self.redactions += told.redactions;
+        self.wrong += told.wrong;
+        let room = KEPT_REJECTS.saturating_sub(self.rejected.len());
+        let before = first.saturating_sub(1);
+        self.rejected.extend(told.rejected.into_iter().take(room).map(|rejected| RejectedLine {
+            line: rejected.line.saturating_add(before),
+            ..rejected
+        }));
     }
 }
 

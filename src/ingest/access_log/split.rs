@@ -3,7 +3,7 @@
 /// Bytes of a line that are kept; what is longer is read as a line that was cut here.
 const MAX_LINE: usize = 64 * 1024;
 
-/// A line without its end.
+/// A line without the line feed at its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
     /// Where it begins, in bytes from the start of the file.
@@ -61,10 +61,7 @@ impl Lines {
     }
 
     fn end(&mut self) -> Line {
-        let mut bytes = std::mem::take(&mut self.begun);
-        if bytes.last() == Some(&b'\r') {
-            bytes.pop();
-        }
+        let bytes = std::mem::take(&mut self.begun);
         self.number = self.number.saturating_add(1);
         let line = Line { offset: self.offset, number: self.number, bytes };
         self.offset = self.offset.saturating_add(self.length);

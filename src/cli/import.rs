@@ -1,0 +1,590 @@
+//! `retrylens import`: access logs from files, once or while they grow.
+//!
+//! Where a file was left is remembered by its first line and not by its name, so that a run that was
+//! stopped goes on, and a rotated or packed copy of the same file is known again. Each line's id
+//! comes from that name and its place, so that nothing is stored twice whatever happens.
+
+use super::SettingArgs;
+use crate::clock::{Clock, SystemClock};
+use crate::domain::event::Vantage;
+use crate::domain::key_hash::KeyHasher;
+use crate::domain::retry_policy::{Failure, Next, Policy};
+use crate::domain::time::Millis;
+use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, unknown_format};
+use crate::notify::client::{Client, Outgoing};
+use crate::pipeline::{Intake, IntakeError, IntakeSettings};
+use crate::store::Store;
+use anyhow::{Context as _, bail};
+use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Seek as _, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Send access logs from files into the store or to a running server.
+///
+/// Reads text, `.gz` and `.zst`. A second run goes on where the first one stopped; lines that are
+/// there already change nothing. Exit status: 0 when all was read, 1 when lines were wrong.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// Files to read; `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The product that wrote the lines; each line is looked at where it is not named.
+    #[arg(long, value_name = "NAME")]
+    format: Option<String>,
+    /// Who called; `unknown` where absent.
+    #[arg(long, value_name = "NAME")]
+    service: Option<String>,
+    /// The deployment.
+    #[arg(long, value_name = "NAME")]
+    environment: Option<String>,
+    /// The upstream, for lines that name no host.
+    #[arg(long, value_name = "HOST")]
+    host: Option<String>,
+    /// The log is that of the application's own server.
+    #[arg(long)]
+    origin: bool,
+    /// Go on reading as the one file grows, through its rotation.
+    #[arg(long)]
+    follow: bool,
+    /// Send to this server instead of writing into the store; the token comes from
+    /// `RETRYLENS_TOKEN`.
+    #[arg(long, value_name = "URL")]
+    url: Option<String>,
+    /// Where to remember how far files were read.
+    #[arg(long, value_name = "FILE", default_value = "retrylens-import.json")]
+    state: PathBuf,
+    #[command(flatten)]
+    settings: SettingArgs,
+}
+
+/// Lines and bytes of one piece, whichever comes first.
+const PIECE_LINES: usize = 2_000;
+const PIECE_BYTES: usize = 512 * 1024;
+/// How often a file that is followed is looked at.
+const POLL: Duration = Duration::from_millis(300);
+/// Bytes at the start of a file by which it is told from the one that takes its place.
+const HEAD: usize = 4096;
+/// Wrong lines that are printed.
+const SHOWN: usize = 10;
+/// What the waits for a server are bounded by.
+const POLICY: Policy = Policy {
+    base: Millis(500),
+    longest_wait: Millis(60_000),
+    attempts: 12,
+    deadline: Millis(300_000),
+};
+
+/// Runs the command.
+pub(super) fn run(
+    args: &Args,
+    output: &mut dyn Write,
+    errors: &mut dyn Write,
+) -> anyhow::Result<ExitCode> {
+    let format = match args.format.as_deref() {
+        None | Some("auto") => None,
+        Some(name) => match Format::named(name) {
+            Some(format) => Some(format),
+            None => bail!("--format: {}", unknown_format(name)),
+        },
+    };
+    if args.follow && (args.files.len() != 1 || is_stdin(args.files.first())) {
+        bail!("--follow takes one file");
+    }
+    let runtime = super::runtime()?;
+    let target = runtime.block_on(Target::open(args))?;
+    let hasher = match &target {
+        Target::Store { hasher, .. } => hasher.clone(),
+        // The server hashes with its own key.
+        Target::Server { .. } => KeyHasher::new(&[]),
+    };
+    let mut work = Work {
+        args,
+        format,
+        runtime: &runtime,
+        target: &target,
+        hasher: &hasher,
+        state: State::load(&args.state, &target.name())?,
+        totals: Totals::default(),
+        began: SystemClock.now().0,
+        told: 0,
+        errors,
+    };
+    for file in &args.files {
+        work.file(file).with_context(|| format!("cannot import {}", file.display()))?;
+    }
+    let (totals, seconds) = (work.totals.clone(), work.seconds());
+    runtime.block_on(target.close());
+    summary(&totals, seconds, output)?;
+    Ok(if totals.wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn is_stdin(file: Option<&PathBuf>) -> bool {
+    file.is_some_and(|path| path.as_os_str() == "-")
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+fn summary(totals: &Totals, seconds: f64, output: &mut dyn Write) -> io::Result<()> {
+    let Totals { lines, stored, duplicates, expired, wrong, .. } = totals;
+    let rate = *lines as f64 / seconds.max(0.001);
+    writeln!(
+        output,
+        "{lines} lines, {stored} stored, {duplicates} duplicates, {expired} expired, {wrong} wrong; \
+         {rate:.0} lines/s"
+    )?;
+    for rejected in totals.rejected.iter().take(SHOWN) {
+        writeln!(output, "line {}: {}", rejected.line, rejected.error)?;
+    }
+    Ok(())
+}
+
+/// Where lines go.
+enum Target {
+    Store { intake: Intake, hasher: KeyHasher, name: String },
+    Server { client: Client, url: String, token: Option<String> },
+}
+
+impl Target {
+    async fn open(args: &Args) -> anyhow::Result<Self> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        if let Some(url) = &args.url {
+            let client = Client::new(Duration::from_mins(2), clock)?;
+            let token = std::env::var("RETRYLENS_TOKEN").ok().filter(|token| !token.is_empty());
+            return Ok(Self::Server { client, url: url.trim_end_matches('/').to_owned(), token });
+        }
+        let config = args.settings.load()?;
+        let name = config.store.shown();
+        let opened = Store::open(config.store.database_url.expose()).await;
+        let store = opened.with_context(|| format!("cannot open {name}"))?;
+        let hasher = KeyHasher::new(&store.hash_key().await?);
+        let sizes = IntakeSettings {
+            max_series: config.ingest.max_series,
+            caps: config.metrics.caps,
+            ..IntakeSettings::default()
+        };
+        let intake = Intake::start(store.clone(), clock, sizes);
+        store.learn_series(intake.series()).await?;
+        Ok(Self::Store { intake, hasher, name })
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Store { name, .. } => name.clone(),
+            Self::Server { url, .. } => url.clone(),
+        }
+    }
+
+    async fn close(&self) {
+        if let Self::Store { intake, .. } = self {
+            intake.stop().await;
+        }
+    }
+}
+
+/// How far files were read, by target and first line.
+struct State {
+    file: PathBuf,
+    target: String,
+    offsets: BTreeMap<String, u64>,
+}
+
+impl State {
+    fn load(file: &Path, target: &str) -> anyhow::Result<Self> {
+        let offsets = match std::fs::read(file) {
+            Ok(bytes) => serde_json::from_slice(&bytes)
+                .with_context(|| format!("{} is no state of an import", file.display()))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", file.display()));
+            }
+        };
+        let target = digest(target.as_bytes());
+        Ok(Self { file: file.to_owned(), target, offsets })
+    }
+
+    fn key(&self, source: &str) -> String {
+        format!("{}:{source}", self.target)
+    }
+
+    fn offset(&self, source: &str) -> u64 {
+        self.offsets.get(&self.key(source)).copied().unwrap_or(0)
+    }
+
+    /// Remembers; the old file stays whole until the new one is.
+    fn set(&mut self, source: &str, offset: u64) -> anyhow::Result<()> {
+        self.offsets.insert(self.key(source), offset);
+        let new = self.file.with_extension("json.new");
+        std::fs::write(&new, serde_json::to_vec_pretty(&self.offsets)?)
+            .and_then(|()| std::fs::rename(&new, &self.file))
+            .with_context(|| format!("cannot write {}", self.file.display()))
+    }
+}
+
+fn digest(bytes: &[u8]) -> String {
+    let mut text = hex::encode(Sha256::digest(bytes));
+    text.truncate(32);
+    text
+}
+
+/// A run.
+struct Work<'a> {
+    args: &'a Args,
+    format: Option<Format>,
+    runtime: &'a tokio::runtime::Runtime,
+    target: &'a Target,
+    hasher: &'a KeyHasher,
+    state: State,
+    totals: Totals,
+    /// When the run began, in milliseconds.
+    began: i64,
+    /// Whole seconds of the run when progress was told last.
+    told: i64,
+    errors: &'a mut dyn Write,
+}
+
+/// Lines on their way, of one file.
+struct Batch {
+    cutter: Lines,
+    lines: Vec<Line>,
+    bytes: usize,
+}
+
+impl Work<'_> {
+    #[expect(clippy::cast_precision_loss, reason = "seconds for people")]
+    fn seconds(&self) -> f64 {
+        SystemClock.now().0.saturating_sub(self.began).max(1) as f64 / 1000.0
+    }
+
+    fn file(&mut self, path: &Path) -> anyhow::Result<()> {
+        if path.as_os_str() == "-" {
+            let input = io::stdin().lock();
+            return self.stream(input, None, 0, true);
+        }
+        let mut file = File::open(path)?;
+        let mut magic = [0; 4];
+        let length = file.read(&mut magic)?;
+        file.rewind()?;
+        match magic.get(..length).unwrap_or_default() {
+            [0x1f, 0x8b, ..] => {
+                self.packed(|| Ok(flate2::read::MultiGzDecoder::new(File::open(path)?)))
+            }
+            [0x28, 0xb5, 0x2f, 0xfd] => {
+                self.packed(|| zstd::stream::read::Decoder::new(File::open(path)?))
+            }
+            _ if self.args.follow => self.follow(path, file),
+            _ => {
+                let Some(source) = source_of(&mut file)? else { return Ok(()) };
+                let offset = self.resume(&source, file.metadata()?.len());
+                file.seek(SeekFrom::Start(offset))?;
+                self.stream(file, Some(&source), offset, false)
+            }
+        }
+    }
+
+    /// A packed file is opened twice: for its first line, and to be read.
+    fn packed<R: Read>(&mut self, open: impl Fn() -> io::Result<R>) -> anyhow::Result<()> {
+        let Some(source) = source_of(&mut open()?)? else { return Ok(()) };
+        let offset = self.state.offset(&source);
+        let mut input = open()?;
+        let skipped = io::copy(&mut (&mut input).take(offset), &mut io::sink())?;
+        if skipped < offset {
+            return Ok(());
+        }
+        self.stream(input, Some(&source), offset, true)
+    }
+
+    /// Where to go on; from the start where the file is shorter than what was read of it.
+    fn resume(&self, source: &str, length: u64) -> u64 {
+        let offset = self.state.offset(source);
+        if offset > length { 0 } else { offset }
+    }
+
+    /// Reads to the end. A last line without its end is taken of what can't grow any more.
+    fn stream(
+        &mut self,
+        mut input: impl Read,
+        source: Option<&str>,
+        offset: u64,
+        is_final: bool,
+    ) -> anyhow::Result<()> {
+        let mut batch = Batch { cutter: Lines::from_offset(offset), lines: Vec::new(), bytes: 0 };
+        let mut reader =
+            Reader::new(self.format, self.naming(source.map(ToOwned::to_owned)), self.hasher);
+        let mut buffer = vec![0; 64 * 1024];
+        self.pour(&mut input, &mut buffer, &mut batch, &mut reader, source)?;
+        if is_final {
+            batch.lines.extend(batch.cutter.finish());
+        }
+        self.store(&mut batch, &mut reader, source)
+    }
+
+    /// Reads what there is now, and stores the whole pieces of it.
+    fn pour(
+        &mut self,
+        input: &mut impl Read,
+        buffer: &mut [u8],
+        batch: &mut Batch,
+        reader: &mut Reader<'_>,
+        source: Option<&str>,
+    ) -> anyhow::Result<u64> {
+        let mut all = 0_u64;
+        loop {
+            let length = match input.read(buffer) {
+                Ok(0) => return Ok(all),
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            all = all.saturating_add(u64::try_from(length)?);
+            batch.cutter.feed(buffer.get(..length).unwrap_or_default(), &mut batch.lines);
+            batch.bytes += length;
+            if batch.lines.len() >= PIECE_LINES || batch.bytes >= PIECE_BYTES {
+                self.store(batch, reader, source)?;
+            }
+        }
+    }
+
+    /// Reads a file as it grows, and the one that takes its place: whether it was renamed and made
+    /// anew or copied and emptied, its first bytes are others.
+    fn follow(&mut self, path: &Path, mut file: File) -> anyhow::Result<()> {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            let head = loop {
+                if source_of(&mut file)?.is_some() {
+                    break head_of(&mut file)?;
+                }
+                std::thread::sleep(POLL);
+                file = File::open(path)?;
+            };
+            let source = source_of(&mut file)?.unwrap_or_default();
+            let mut at = self.resume(&source, file.metadata()?.len());
+            let mut batch = Batch { cutter: Lines::from_offset(at), lines: Vec::new(), bytes: 0 };
+            let mut reader =
+                Reader::new(self.format, self.naming(Some(source.clone())), self.hasher);
+            loop {
+                // Emptied in place: what was read last is not what stands there now.
+                if !is_same(&head, &head_of(&mut file)?) || file.metadata()?.len() < at {
+                    break;
+                }
+                file.seek(SeekFrom::Start(at))?;
+                let read =
+                    self.pour(&mut file, &mut buffer, &mut batch, &mut reader, Some(&source))?;
+                at = at.saturating_add(read);
+                self.store(&mut batch, &mut reader, Some(&source))?;
+                let now = File::open(path).and_then(|mut now| head_of(&mut now));
+                if read == 0 && now.is_ok_and(|now| !now.is_empty() && !is_same(&head, &now)) {
+                    // Nothing is added to a file that has lost its name.
+                    batch.lines.extend(batch.cutter.finish());
+                    self.store(&mut batch, &mut reader, Some(&source))?;
+                    break;
+                }
+                if read == 0 {
+                    std::thread::sleep(POLL);
+                }
+            }
+            file = File::open(path)?;
+        }
+    }
+
+    fn naming(&self, source: Option<String>) -> Naming {
+        Naming {
+            service: self.args.service.clone(),
+            environment: self.args.environment.clone(),
+            host: self.args.host.clone(),
+            vantage: if self.args.origin { Vantage::Origin } else { Vantage::Gateway },
+            source,
+        }
+    }
+
+    /// Stores the lines that are there, remembers the place, and tells how it goes.
+    fn store(
+        &mut self,
+        batch: &mut Batch,
+        reader: &mut Reader<'_>,
+        source: Option<&str>,
+    ) -> anyhow::Result<()> {
+        for lines in batch.lines.chunks(PIECE_LINES) {
+            match self.target {
+                Target::Store { intake, .. } => {
+                    let mut piece = reader.read(lines);
+                    let events = std::mem::take(&mut piece.events);
+                    let results = self.runtime.block_on(submit(intake, events))?;
+                    self.totals.add(&piece, &results);
+                }
+                Target::Server { client, url, token } => {
+                    // The server works out where a line stands from those before it.
+                    for lines in lines.chunk_by(is_next) {
+                        let address = self.address(url, lines, source);
+                        let sent = send(client, &address, token.as_deref(), lines);
+                        let told = self.runtime.block_on(sent)?;
+                        self.totals.merge(told, lines.first().map_or(0, |line| line.number));
+                    }
+                }
+            }
+        }
+        if !batch.lines.is_empty()
+            && let Some(source) = source
+        {
+            self.state.set(source, batch.cutter.offset())?;
+        }
+        batch.lines.clear();
+        batch.bytes = 0;
+        self.tell();
+        Ok(())
+    }
+
+    /// Progress, once a second.
+    fn tell(&mut self) {
+        let seconds = SystemClock.now().0.saturating_sub(self.began) / 1000;
+        if seconds > self.told {
+            self.told = seconds;
+            let Totals { lines, stored, wrong, .. } = &self.totals;
+            let line = format!("{lines} lines, {stored} stored, {wrong} wrong, {seconds} s");
+            // Nobody may be there to read it.
+            writeln!(self.errors, "{line}").ok();
+        }
+    }
+
+    fn address(&self, url: &str, lines: &[Line], source: Option<&str>) -> String {
+        let format = self.format.map_or("auto", Format::as_str);
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        let offset = lines.first().map_or(0, |line| line.offset).to_string();
+        let vantage = if self.args.origin { "origin" } else { "gateway" };
+        for (name, value) in [
+            ("service", self.args.service.as_deref()),
+            ("environment", self.args.environment.as_deref()),
+            ("host", self.args.host.as_deref()),
+            ("vantage", Some(vantage)),
+            ("source", source),
+            ("offset", source.map(|_| offset.as_str())),
+        ] {
+            if let Some(value) = value {
+                query.append_pair(name, value);
+            }
+        }
+        format!("{url}/v1/access-logs/{format}?{}", query.finish())
+    }
+}
+
+/// The name of a file that stays over rotation and packing: its first line that is no comment.
+/// `None` where there is no whole one yet. The file stands at its start afterwards only for a
+/// caller that seeks.
+fn source_of(input: &mut impl Read) -> io::Result<Option<String>> {
+    let (mut lines, mut found) = (Lines::from_offset(0), Vec::new());
+    let mut buffer = vec![0; HEAD];
+    loop {
+        let length = input.read(&mut buffer)?;
+        lines.feed(buffer.get(..length).unwrap_or_default(), &mut found);
+        let is_comment = |line: &Line| line.bytes.is_empty() || line.bytes.starts_with(b"#");
+        if let Some(line) = found.iter().find(|line| !is_comment(line)) {
+            return Ok(Some(digest(&line.bytes)));
+        }
+        if length == 0 {
+            return Ok(None);
+        }
+        found.clear();
+    }
+}
+
+/// The first bytes of a file.
+fn head_of(file: &mut File) -> io::Result<Vec<u8>> {
+    file.rewind()?;
+    let mut head = Vec::with_capacity(HEAD);
+    file.take(u64::try_from(HEAD).unwrap_or(u64::MAX)).read_to_end(&mut head)?;
+    file.rewind()?;
+    Ok(head)
+}
+
+/// Whether the same file began so before and now: it may only have grown.
+fn is_same(before: &[u8], now: &[u8]) -> bool {
+    now.starts_with(before)
+}
+
+/// Whether a line stands where one that is sent behind another seems to: not after one that was cut,
+/// or whose bytes are no UTF-8 and are sent as others.
+fn is_next(line: &Line, next: &Line) -> bool {
+    let sent = String::from_utf8_lossy(&line.bytes).len().saturating_add(1);
+    u64::try_from(sent).is_ok_and(|sent| line.offset.saturating_add(sent) == next.offset)
+}
+
+/// Stores events, and waits for room.
+async fn submit(
+    intake: &Intake,
+    events: Vec<crate::domain::event::Event>,
+) -> Result<Vec<crate::domain::stored::Inserted>, IntakeError> {
+    loop {
+        match intake.submit(events.clone()).await {
+            Err(IntakeError::Full { retry_after } | IntakeError::OverShare { retry_after }) => {
+                tokio::time::sleep(retry_after).await;
+            }
+            other => return other,
+        }
+    }
+}
+
+/// Sends lines to a server, by the policy that we recommend.
+async fn send(
+    client: &Client,
+    address: &str,
+    token: Option<&str>,
+    lines: &[Line],
+) -> anyhow::Result<Totals> {
+    let mut body = Vec::new();
+    for line in lines {
+        body.extend_from_slice(&line.bytes);
+        body.push(b'\n');
+    }
+    let body = String::from_utf8_lossy(&body);
+    let bearer = token.map(|token| format!("Bearer {token}"));
+    let headers: Vec<(&str, &str)> =
+        bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
+    let began = SystemClock.now();
+    for attempt in 1_u32.. {
+        let request = Outgoing {
+            method: reqwest::Method::POST,
+            url: address,
+            headers: &headers,
+            body: Some(&body),
+            most_bytes: 1 << 20,
+        };
+        let (failure, said) = match client.send(&request).await {
+            Ok(answer) if answer.is_success() || answer.status == 422 => {
+                return totals_of(&answer.body, lines.len());
+            }
+            Ok(answer) => (answer.failure(), answer.shown()),
+            Err(error) => (Failure::NoAnswer, error.to_string()),
+        };
+        let elapsed = SystemClock.now().since(began);
+        match POLICY.next(failure, attempt, elapsed, rand::random()) {
+            Next::Wait(wait) => {
+                let wait = u64::try_from(wait.0).unwrap_or(0);
+                tokio::time::sleep(Duration::from_millis(wait)).await;
+            }
+            Next::Stop(_) => bail!("the server {said}"),
+        }
+    }
+    bail!("no attempt is left")
+}
+
+/// What the server told; of a piece in which no line was right, the reasons.
+fn totals_of(body: &[u8], lines: usize) -> anyhow::Result<Totals> {
+    if let Ok(totals) = serde_json::from_slice(body) {
+        return Ok(totals);
+    }
+    let problem: serde_json::Value =
+        serde_json::from_slice(body).context("no answer of a server")?;
+    let rejected = problem.get("rejected").cloned().unwrap_or_default();
+    let lines = u64::try_from(lines)?;
+    let expired = problem.get("expired").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    Ok(Totals {
+        lines,
+        wrong: lines.saturating_sub(expired),
+        expired,
+        rejected: serde_json::from_value(rejected)?,
+        ..Totals::default()
+    })
+}

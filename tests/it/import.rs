@@ -1,0 +1,195 @@
+//! `retrylens import`: files into the store or to a server, through kills and rotation.
+
+use super::access_logs::nginx_line;
+use retrylens::store::Store;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+fn lines(from: u32, to: u32) -> String {
+    (from..to).fold(String::new(), |mut text, n| {
+        writeln!(text, "{}", nginx_line(&format!("i-{n}"), n % 1000, 429, true)).unwrap();
+        text
+    })
+}
+
+fn command(folder: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_retrylens"));
+    let database = format!("sqlite://{}", folder.join("import.db").display());
+    command.current_dir(folder).arg("import").args(args).env("RETRYLENS_DATABASE_URL", database);
+    command
+}
+
+fn import(folder: &Path, args: &[&str]) -> Output {
+    command(folder, args).output().unwrap()
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// How many of the ids `i-0`, … are stored, and whether any is there twice.
+async fn stored(folder: &Path, upto: u32) -> (u32, bool) {
+    let url = format!("sqlite://{}", folder.join("import.db").display());
+    let store = Store::open(&url).await.unwrap();
+    let (mut found, mut twice) = (0, false);
+    for n in 0..upto {
+        let events = store.lookup(&format!("i-{n}")).await.unwrap().events;
+        found += u32::from(!events.is_empty());
+        twice |= events.len() > 1;
+    }
+    (found, twice)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_is_read_once_also_as_its_packed_copy_and_goes_on_where_it_ended() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let plain = folder.join("diag.ndjson");
+    std::fs::write(&plain, format!("{}nonsense\n{}", lines(0, 50), lines(50, 60))).unwrap();
+    let first = import(folder, &["diag.ndjson"]);
+    assert_eq!(first.status.code(), Some(1), "a line was wrong: {}", said(&first));
+    assert!(
+        said(&first).starts_with("61 lines, 60 stored, 0 duplicates, 0 expired, 1 wrong"),
+        "{}",
+        said(&first)
+    );
+    assert!(said(&first).contains("line 51: a line of no format"), "{}", said(&first));
+
+    let mut grown = OpenOptions::new().append(true).open(&plain).unwrap();
+    // The last line is still being written.
+    grown.write_all(format!("{}{{\"gateway\":\"ngi", lines(60, 70)).as_bytes()).unwrap();
+    let second = import(folder, &["--format", "nginx", "diag.ndjson"]);
+    assert!(said(&second).starts_with("10 lines, 10 stored"), "{}", said(&second));
+    assert_eq!(second.status.code(), Some(0), "{}", said(&second));
+
+    let all = lines(0, 70);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(std::fs::read(&plain).unwrap().as_slice()).unwrap();
+    std::fs::write(folder.join("diag.ndjson.1.gz"), gzip.finish().unwrap()).unwrap();
+    std::fs::write(folder.join("diag.ndjson.2.zst"), zstd::encode_all(all.as_bytes(), 3).unwrap())
+        .unwrap();
+    std::fs::remove_file(folder.join("retrylens-import.json")).unwrap();
+    let packed = import(folder, &["diag.ndjson.1.gz"]);
+    assert!(said(&packed).contains(" 0 stored, 70 duplicates"), "{}", said(&packed));
+    let other = import(folder, &["--state", "other.json", "diag.ndjson.2.zst"]);
+    assert!(said(&other).starts_with("70 lines, "), "{}", said(&other));
+    let (found, _) = stored(folder, 70).await;
+    assert_eq!(found, 70);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_is_killed_goes_on_and_stores_nothing_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let count = 30_000;
+    std::fs::write(folder.join("big.ndjson"), lines(0, count)).unwrap();
+    let mut run = command(folder, &["big.ndjson"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let state = folder.join("retrylens-import.json");
+    wait_for("a first piece", || state.exists());
+    run.kill().unwrap();
+    run.wait().unwrap();
+    let rest = import(folder, &["big.ndjson"]);
+    let text = said(&rest);
+    let read: u32 = text
+        .lines()
+        .find(|line| line.contains(" stored, ") && line.contains("lines/s"))
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(read > 0 && read < count, "it went on where the other one was: {text}");
+    for n in [0, 1, count / 2, count - 1] {
+        let url = format!("sqlite://{}", folder.join("import.db").display());
+        let store = Store::open(&url).await.unwrap();
+        assert_eq!(store.lookup(&format!("i-{n}")).await.unwrap().events.len(), 1, "{n}");
+    }
+    std::fs::remove_file(&state).unwrap();
+    let again = said(&import(folder, &["big.ndjson"]));
+    assert!(again.contains(&format!("{count} lines, 0 stored, {count} duplicates")), "{again}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_growing_file_is_followed_through_both_kinds_of_rotation() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let path = folder.join("grow.ndjson");
+    std::fs::write(&path, lines(0, 10)).unwrap();
+    let mut run = Running(
+        command(folder, &["--follow", "grow.ndjson"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
+    let upto = async |n: u32| {
+        let until = Instant::now() + Duration::from_secs(30);
+        while stored(folder, n).await != (n, false) {
+            assert!(Instant::now() < until, "{n}: {:?}", stored(folder, n).await);
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    };
+    let append = |text: &str| {
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+    };
+    upto(10).await;
+    append(&lines(10, 20));
+    // Renamed with lines that were not read yet, and made anew.
+    std::fs::rename(&path, folder.join("grow.ndjson.1")).unwrap();
+    append(&lines(20, 30));
+    upto(30).await;
+    // Copied and emptied, then soon longer than before.
+    std::fs::copy(&path, folder.join("grow.ndjson.2")).unwrap();
+    File::create(&path).unwrap();
+    append(&lines(30, 60));
+    upto(60).await;
+    assert!(run.0.try_wait().unwrap().is_none(), "it goes on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_go_to_a_server_too_and_a_wrong_name_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let server = super::support::Process::serve(folder, &[], &[]);
+    let mut text = lines(0, 30).into_bytes();
+    text.extend(b"{\"gateway\":\"nginx\",\"epoch\":1794391003.5,\"status\":429,\"limit_req_status\":\"REJECTED\",\"path\":\"/\xff\"}\r\n");
+    text.extend(lines(30, 40).into_bytes());
+    std::fs::write(folder.join("a.ndjson"), text).unwrap();
+    let url = format!("http://{}", server.address);
+    let sent = import(folder, &["--url", &url, "--service", "checkout", "a.ndjson"]);
+    assert!(said(&sent).starts_with("41 lines, 41 stored, 0 duplicates"), "{}", said(&sent));
+    std::fs::remove_file(folder.join("retrylens-import.json")).unwrap();
+    let again = import(folder, &["--url", &url, "--service", "checkout", "a.ndjson"]);
+    assert!(said(&again).starts_with("41 lines, 0 stored, 41 duplicates"), "{}", said(&again));
+    let wrong = import(folder, &["--format", "iis", "a.ndjson"]);
+    assert_eq!(wrong.status.code(), Some(1));
+    assert!(said(&wrong).contains("name one of nginx"), "{}", said(&wrong));
+}
+
+/// A process that ends with its test.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+fn wait_for(what: &str, is_there: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(30);
+    while !is_there() {
+        assert!(Instant::now() < until, "waited for {what}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
