@@ -7,7 +7,8 @@ use std::fs::{File, OpenOptions};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+use tokio::time::Instant;
 
 fn lines(from: u32, to: u32) -> String {
     (from..to).fold(String::new(), |mut text, n| {
