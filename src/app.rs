@@ -248,6 +248,10 @@ impl App {
         let at = |source| AppError::Store { url: config.store.shown(), source };
         let store = Store::open(config.store.database_url.expose()).await.map_err(at)?;
         let key = store.hash_key().await.map_err(at)?;
+        let left = store.free_leases().await.map_err(at)?;
+        if left > 0 {
+            tracing::info!("{left} notifications were being sent when the process before this ended");
+        }
         let sizes = IntakeSettings {
             queue_events: config.ingest.queue_events,
             commit_events: config.ingest.commit_events,

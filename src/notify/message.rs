@@ -216,7 +216,7 @@ pub(crate) mod tests {
                 }],
             },
             made_at: at,
-            attempt: 1,
+            go: 1,
         }
     }
 

@@ -164,7 +164,7 @@ impl Line<'_> {
             alert = due.notice.alert,
             change = due.notice.change.as_str(),
             notification.key = due.notice.key,
-            notification.go = due.attempt,
+            notification.go = due.go,
             attempts = Empty,
             outcome = Empty,
         );
@@ -205,6 +205,10 @@ impl Line<'_> {
             };
             of.metrics.notified(self.receiver.name(), Notified::Failed);
             self.hold_back(failure, wait).await;
+            let next_at = of.clock.now().plus(wait);
+            if let Err(error) = of.store.note_failed(due, &said, next_at).await {
+                warn(&error, "why an attempt failed could not be kept");
+            }
             tracing::warn!(
                 receiver = self.receiver.name(),
                 attempt,
@@ -219,6 +223,9 @@ impl Line<'_> {
                 return Sent::Failed { error: said, next_at: of.clock.now().plus(wait) };
             }
             attempt += 1;
+            if let Err(error) = of.store.note_attempt(due).await {
+                warn(&error, "an attempt could not be counted");
+            }
         };
         self.later(due, failure, &said, stop, attempt).await
     }
@@ -233,7 +240,7 @@ impl Line<'_> {
         attempts: u32,
     ) -> Sent {
         let (of, policy, now) = (self.of, self.of.settings.later, self.of.clock.now());
-        let go = u32::try_from(due.attempt).unwrap_or(u32::MAX);
+        let go = u32::try_from(due.go).unwrap_or(u32::MAX);
         let wait = policy.wait(failure, go, rand::random());
         let is_too_late = now.since(due.made_at).0.saturating_add(wait.0) > policy.deadline.0;
         let given_up = match stop {

@@ -170,11 +170,11 @@ pub struct Due {
     pub notice: Notice,
     /// When it was first to be sent.
     pub made_at: UnixMillis,
-    /// The how manieth attempt this is; 1 is the first.
-    pub attempt: i64,
+    /// The how manieth go this is, which may be several attempts; 1 is the first.
+    pub go: i64,
 }
 
-/// How an attempt went.
+/// How a go went.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sent {
     /// The receiver took it.
@@ -207,10 +207,14 @@ pub enum Ended {
 /// Something that was told or waits for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Delivery {
-    /// What, to whom, since when and how many attempts.
+    /// What, to whom, since when and how many goes.
     pub of: Due,
+    /// How many attempts were begun.
+    pub attempts: i64,
     /// When it is tried next, while it waits.
     pub next_at: UnixMillis,
+    /// Until when somebody has it to send it; in the past where nobody has.
+    pub leased_until: UnixMillis,
     /// What went wrong the last time; empty where nothing did.
     pub last_error: String,
     /// How it ended and when; `None` while it waits.
@@ -545,7 +549,40 @@ impl Store {
         rows.iter().map(|row| Ok(delivery(row)?.of)).collect()
     }
 
-    /// Keeps how an attempt went.
+    /// Within a go an attempt failed, and the next one follows at `next_at`: whoever looks meanwhile
+    /// sees why.
+    pub async fn note_failed(
+        &self,
+        due: &Due,
+        error: &str,
+        next_at: UnixMillis,
+    ) -> Result<(), StoreError> {
+        let args = vec![next_at.0.into(), error.into(), due.id.into(), due.go.into()];
+        self.transact(vec![Statement::new(NOTE_FAILED, args)]).await.map(drop)
+    }
+
+    /// Within a go a further attempt begins.
+    pub async fn note_attempt(&self, due: &Due) -> Result<(), StoreError> {
+        let args = vec![due.id.into(), due.go.into()];
+        self.transact(vec![Statement::new(NOTE_ATTEMPT, args)]).await.map(drop)
+    }
+
+    /// Gives back what a process of this store took and left behind when it was killed, where the
+    /// store belongs to one process at a time: on SQLite. To be called before anything is sent. On
+    /// PostgreSQL another replica may be sending it, so that the lease has to run out. How many.
+    ///
+    /// # Errors
+    /// Where the store fails.
+    pub async fn free_leases(&self) -> Result<usize, StoreError> {
+        if matches!(&*self.pool, Pool::Postgres(_)) {
+            return Ok(0);
+        }
+        let free = Statement::new(FREE_LEASES, Vec::new());
+        let given = self.transact(vec![free]).await?.unwrap_or_default();
+        Ok(given.into_iter().flatten().count())
+    }
+
+    /// Keeps how a go went.
     pub async fn record_sent(
         &self,
         due: &Due,
@@ -556,11 +593,11 @@ impl Store {
             Sent::Delivered => Statement::new(DELIVERED, vec![now.0.into(), due.id.into()]),
             Sent::Failed { error, next_at } => Statement::new(
                 FAILED,
-                vec![next_at.0.into(), error.as_str().into(), due.id.into(), due.attempt.into()],
+                vec![next_at.0.into(), error.as_str().into(), due.id.into(), due.go.into()],
             ),
             Sent::Dropped { error } => Statement::new(
                 DROPPED,
-                vec![now.0.into(), error.as_str().into(), due.id.into(), due.attempt.into()],
+                vec![now.0.into(), error.as_str().into(), due.id.into(), due.go.into()],
             ),
         };
         self.transact(vec![statement]).await.map(drop)
@@ -666,7 +703,7 @@ FROM alert_silences WHERE until_at > $1 ORDER BY until_at, id";
 
 /// Takes what is due at `$1` for the receiver `$4` until `$2`.
 const TAKE: &str = "\
-UPDATE alert_outbox SET attempts = attempts + 1, leased_until = $2 WHERE id IN (\
+UPDATE alert_outbox SET attempts = attempts + 1, tries = tries + 1, leased_until = $2 WHERE id IN (\
 SELECT o.id FROM alert_outbox o JOIN alerts a ON a.id = o.alert_id \
 WHERE o.receiver = $4 AND o.outcome = '' AND o.next_at <= $1 AND o.leased_until <= $1 \
 AND NOT EXISTS (SELECT 1 FROM alert_outbox b WHERE b.alert_id = o.alert_id \
@@ -686,6 +723,9 @@ WHERE (a.status = 'firing' OR (a.status = 'resolved' AND a.since >= $5)) AND o.r
 AND o.outcome = 'delivered' AND o.next_at <= $1 AND o.leased_until <= $1 AND o.ended_at <= $6 \
 {lock}) RETURNING id";
 
+const FREE_LEASES: &str =
+    "UPDATE alert_outbox SET leased_until = 0 WHERE leased_until > 0 RETURNING id";
+
 const HOLD_BACK: &str = "\
 UPDATE alert_outbox SET next_at = $1 WHERE outcome = '' AND receiver = $2 AND next_at < $1";
 
@@ -697,13 +737,18 @@ WHERE outcome = '' AND leased_until <= $1 AND made_at < $2 {others} RETURNING id
 /// What is told: the columns that [`delivery`] reads.
 const TOLD: &str = "\
 SELECT o.id, o.alert_id, o.receiver, o.notice, o.made_at, o.attempts, o.next_at, o.last_error, \
-o.outcome, o.ended_at FROM alert_outbox o";
+o.outcome, o.ended_at, o.tries, o.leased_until FROM alert_outbox o";
 
 /// Whatever was thought of it since: the receiver has it.
 const DELIVERED: &str = "\
 UPDATE alert_outbox SET outcome = 'delivered', ended_at = $1, leased_until = 0, last_error = '' \
 WHERE id = $2 AND outcome <> 'delivered'";
-/// Only of the newest attempt, since an older one says nothing about it.
+const NOTE_FAILED: &str = "\
+UPDATE alert_outbox SET next_at = $1, last_error = $2 \
+WHERE id = $3 AND attempts = $4 AND outcome IN ('', 'superseded')";
+const NOTE_ATTEMPT: &str =
+    "UPDATE alert_outbox SET tries = tries + 1 WHERE id = $1 AND attempts = $2";
+/// Only of the newest go, since an older one says nothing about it.
 const FAILED: &str = "\
 UPDATE alert_outbox SET next_at = $1, last_error = $2, leased_until = 0 \
 WHERE id = $3 AND attempts = $4 AND outcome IN ('', 'superseded')";
@@ -817,8 +862,10 @@ fn delivery(row: &Row) -> Result<Delivery, StoreError> {
             receiver: row.text(2)?.into_owned(),
             notice: read("alert_outbox", "notice", &row.text(3)?)?,
             made_at: UnixMillis(row.int(4)?),
-            attempt: row.int(5)?,
+            go: row.int(5)?,
         },
+        attempts: row.int(10)?,
+        leased_until: UnixMillis(row.int(11)?),
         next_at: UnixMillis(row.int(6)?),
         last_error: row.text(7)?.into_owned(),
         ended,

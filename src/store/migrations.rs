@@ -38,6 +38,12 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/sqlite/0004_otlp.sql"),
         postgres: include_str!("../../migrations/postgres/0004_otlp.sql"),
     },
+    Migration {
+        version: 6,
+        name: "0006_outbox_tries",
+        sqlite: include_str!("../../migrations/sqlite/0006_outbox_tries.sql"),
+        postgres: include_str!("../../migrations/postgres/0006_outbox_tries.sql"),
+    },
 ];
 
 /// Holds the versions that were applied.

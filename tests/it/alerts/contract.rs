@@ -380,13 +380,13 @@ async fn what_is_due_is_given_to_one_at_a_time(store: Store) {
         taken.extend(task.await.unwrap());
     }
     assert_eq!(taken.len(), 1, "{taken:?}");
-    assert_eq!(taken[0].attempt, 2);
+    assert_eq!(taken[0].go, 2);
     // Whoever took it is killed: after the lease it is given out again, with the same key.
     let almost = now.plus(Millis(LEASE.0 - 1));
     assert!(store.take_due("pager", almost, LEASE, 10).await.unwrap().is_empty());
     let again = store.take_due("pager", now.plus(LEASE), LEASE, 10).await.unwrap();
     assert_eq!(again.len(), 1);
-    assert_eq!((again[0].attempt, &again[0].notice), (3, &taken[0].notice));
+    assert_eq!((again[0].go, &again[0].notice), (3, &taken[0].notice));
     // The first was not killed after all: late news of a failure changes nothing, of success all.
     let failed = Sent::Failed { error: "late".to_owned(), next_at: now };
     store.record_sent(&taken[0], &failed, now).await.unwrap();
@@ -407,7 +407,7 @@ async fn what_failed_comes_again_with_the_same_key_and_what_is_out_of_date_does_
     assert_eq!((&*waiting[0].last_error, waiting[0].next_at), ("503", next_at));
     assert!(store.take_due("pager", now, LEASE, 10).await.unwrap().is_empty());
     let second = store.take_due("pager", next_at, LEASE, 10).await.unwrap().pop().unwrap();
-    assert_eq!((second.attempt, &second.notice.key), (first.attempt + 1, &first.notice.key));
+    assert_eq!((second.go, &second.notice.key), (first.go + 1, &first.notice.key));
 
     // It ends while that attempt is under way: its end is told after it, never before.
     while fleet.status(SPIKE, "checkout").await == "firing" {

@@ -511,16 +511,21 @@ pub struct DeliveryOut {
     pub receiver: String,
     /// The same for every attempt: receivers tell repeats by it.
     pub key: String,
-    /// `waiting`, `held` (by a silence), `delivered`, `dropped` or `superseded` (the alert changed
-    /// before).
+    /// `waiting`, `sending` (an attempt is under way), `held` (by a silence), `delivered`, `dropped`
+    /// or `superseded` (the alert changed before).
     #[schema(example = "waiting")]
     pub state: &'static str,
-    /// How many attempts there were.
+    /// How many attempts were begun.
     pub attempts: i64,
+    /// How many goes those were: attempts that follow soon are one go.
+    pub goes: i64,
     /// When it was first to be sent.
     pub made_at: Stamp,
-    /// When it is tried next, at the earliest; null where it isn't.
+    /// When it is tried next, at the earliest; null where it isn't, or is being sent.
     pub next_at: Option<Stamp>,
+    /// While it is being sent: when another attempt follows at the latest where whoever sends it was
+    /// killed.
+    pub taken_until: Option<Stamp>,
     /// The silence that holds it back.
     pub held_by: Option<SilenceOut>,
     /// What went wrong the last time.
@@ -541,6 +546,10 @@ impl DeliveryOut {
                 && notice.change != Transition::Resolved
                 && silence.covers(&notice.alert, &notice.subject, now)
         });
+        let is_waiting = delivery.ended.is_none() && held_by.is_none();
+        // Between the attempts of a go it waits, although it is taken.
+        let is_sending =
+            delivery.ended.is_none() && delivery.leased_until > now && delivery.next_at <= now;
         Self {
             id: delivery.of.id,
             alert_id: delivery.of.alert_id,
@@ -550,16 +559,19 @@ impl DeliveryOut {
             receiver: delivery.of.receiver.clone(),
             key: notice.key.clone(),
             state: match delivery.ended {
+                None if is_sending => "sending",
                 None if held_by.is_some() => "held",
                 None => "waiting",
                 Some((Ended::Delivered, _)) => "delivered",
                 Some((Ended::Dropped, _)) => "dropped",
                 Some((Ended::Superseded, _)) => "superseded",
             },
-            attempts: delivery.of.attempt,
+            attempts: delivery.attempts,
+            goes: delivery.of.go,
             made_at: Stamp(delivery.of.made_at),
-            next_at: (delivery.ended.is_none() && held_by.is_none())
-                .then_some(Stamp(delivery.next_at)),
+            // What is due is sent within a second or so.
+            next_at: (is_waiting && !is_sending).then_some(Stamp(delivery.next_at.max(now))),
+            taken_until: is_sending.then_some(Stamp(delivery.leased_until)),
             held_by: held_by.map(|silence| SilenceOut::of(silence, now)),
             last_error: named(&delivery.last_error),
             ended_at: delivery.ended.map(|(_, at)| Stamp(at)),
@@ -572,7 +584,7 @@ impl DeliveryOut {
         match self.state {
             "delivered" => "clear",
             "dropped" => "finding",
-            "waiting" | "held" => "needs-data",
+            "waiting" | "sending" | "held" => "needs-data",
             _ => "plain",
         }
     }

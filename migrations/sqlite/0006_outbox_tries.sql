@@ -1,0 +1,3 @@
+-- Attempts of an outgoing notification, each counted as it begins. The column attempts counts goes,
+-- each of which is several attempts under one lease.
+ALTER TABLE alert_outbox ADD COLUMN tries INTEGER NOT NULL DEFAULT 0;
