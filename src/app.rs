@@ -250,7 +250,9 @@ impl App {
         let key = store.hash_key().await.map_err(at)?;
         let left = store.free_leases().await.map_err(at)?;
         if left > 0 {
-            tracing::info!("{left} notifications were being sent when the process before this ended");
+            tracing::info!(
+                "{left} notifications were being sent when the process before this ended"
+            );
         }
         let sizes = IntakeSettings {
             queue_events: config.ingest.queue_events,

@@ -7,18 +7,23 @@
 use super::SettingArgs;
 use crate::app;
 use crate::clock::{Clock, SystemClock};
-use crate::config::Config;
+use crate::config::{Config, Origin};
 use crate::domain::stored::History;
 use crate::domain::time::{MINUTE_MS, UnixMillis};
+use crate::notify::client::{Client, Method, Outgoing};
 use crate::store::{Difference, IdFault, Mended, Recount, Store, StoreError, Verified};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// Below this much room on the data's disk, the check fails; in bytes.
 const LEAST_ROOM: u64 = 256 * 1024 * 1024;
+/// How long a receiver may take to answer.
+const REACH_LIMIT: Duration = Duration::from_secs(5);
 /// When this version was made: a clock before it is wrong.
 const MADE_AT: UnixMillis = UnixMillis(1_790_000_000_000);
 
@@ -27,6 +32,9 @@ const MADE_AT: UnixMillis = UnixMillis(1_790_000_000_000);
 pub(super) struct Args {
     #[command(flatten)]
     settings: SettingArgs,
+    /// Also show the settings that have their default.
+    #[arg(long = "settings")]
+    all_settings: bool,
     /// Also count every event again and compare with the sums, and check that each is found by its
     /// ids. Reads all that is stored; a service may run meanwhile.
     #[arg(long)]
@@ -46,7 +54,6 @@ enum Finding {
 /// Runs the command. Exit status 1 where a check fails.
 pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let config = args.settings.load()?;
-    show_settings(&config, output)?;
     let runtime = super::runtime()?;
     let now = SystemClock.now();
     let (store, last) = runtime.block_on(check_store(&config));
@@ -57,11 +64,12 @@ pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCod
         ("disk", check_disk(&config)),
         ("clock", check_clock(now, last)),
     ];
+    let receivers = runtime.block_on(check_receivers(&config));
+    findings.extend(receivers.into_iter().map(|finding| ("receivers", finding)));
     if args.verify || args.repair {
         let found = runtime.block_on(verify(&config, args.repair));
         findings.extend(found.into_iter().map(|finding| ("verify", finding)));
     }
-    writeln!(output)?;
     let mut is_well = true;
     for (name, finding) in findings {
         let (word, text) = match finding {
@@ -74,20 +82,28 @@ pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCod
         };
         writeln!(output, "{word:<5} {name:<9} {text}")?;
     }
+    writeln!(output)?;
+    show_settings(&config, args.all_settings, output)?;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The settings as a file that would bring them about, but for the secrets.
-fn show_settings(config: &Config, output: &mut dyn Write) -> std::io::Result<()> {
+/// The settings as a file that would bring them about, but for the secrets; those that have their
+/// default only where `all` are wanted.
+fn show_settings(config: &Config, all: bool, output: &mut dyn Write) -> std::io::Result<()> {
     let mut section = "";
-    for setting in config.effective() {
+    let (shown, rest): (Vec<_>, Vec<_>) =
+        config.effective().into_iter().partition(|one| all || one.origin != Origin::Default);
+    for setting in &shown {
         if setting.section != section {
             section = &setting.section;
             writeln!(output, "[{section}]")?;
         }
         writeln!(output, "{} = {}  # {}", setting.name, setting.value, setting.origin)?;
     }
-    Ok(())
+    match rest.len() {
+        0 => Ok(()),
+        n => writeln!(output, "# {n} settings have their default; doctor --settings shows them"),
+    }
 }
 
 fn settings_found(config: &Config) -> Finding {
@@ -96,6 +112,32 @@ fn settings_found(config: &Config) -> Finding {
     } else {
         Finding::Note(config.warnings.join("; "))
     }
+}
+
+/// Whether each receiver can be reached: any answer to a HEAD of its host's root is good enough. No
+/// notification is sent.
+async fn check_receivers(config: &Config) -> Vec<Finding> {
+    let receivers = &config.notify.receivers;
+    if receivers.is_empty() {
+        return vec![Finding::Note("none: this server tells nobody of alerts".to_owned())];
+    }
+    let limit = config.notify.timeout.min(REACH_LIMIT);
+    let client = match Client::new(limit, Arc::new(SystemClock)) {
+        Ok(client) => client,
+        Err(error) => return vec![Finding::Bad(chain(&error))],
+    };
+    let mut findings = Vec::new();
+    for receiver in receivers {
+        let (name, kind, origin) = (receiver.name(), receiver.kind.as_str(), receiver.origin());
+        let url = format!("{origin}/");
+        let request =
+            Outgoing { method: Method::HEAD, url: &url, headers: &[], body: None, most_bytes: 0 };
+        findings.push(match client.send(&request).await {
+            Ok(_) => Finding::Good(format!("{name} ({kind}): {origin} answers; nothing was sent")),
+            Err(error) => Finding::Bad(format!("{name} ({kind}): {origin} {error}")),
+        });
+    }
+    findings
 }
 
 async fn check_doors(config: &Config) -> Finding {
@@ -226,7 +268,11 @@ fn faults(found: &Verified) -> Vec<String> {
     for IdFault { slice, from, missing, orphans, events } in &found.ids {
         let place = slice.map_or_else(
             || "in no slice".to_owned(),
-            |slice| format!("in slice {slice}, from {} on", from.to_rfc3339()),
+            |slice| match from.0 {
+                // The oldest slice has no beginning.
+                i64::MIN => format!("in slice {slice}, from the beginning on"),
+                _ => format!("in slice {slice}, from {} on", from.to_rfc3339()),
+            },
         );
         lines.push(format!(
             "ids {place}: {missing} are missing, {orphans} belong to no event, and the slice counts \

@@ -105,10 +105,14 @@ impl Settings {
                 entries => (section, entries),
             };
             let Value::Table(entries) = entries else {
+                let hint = match self.0.get(&section) {
+                    Some(known) => format!("{section} belongs below [{}]", known.section),
+                    None => "settings stand below a section such as [server]".to_owned(),
+                };
                 return Err(ConfigError::UnknownSetting {
                     name: section,
                     origin: Origin::File,
-                    hint: "settings stand below a section such as [server]".to_owned(),
+                    hint,
                 });
             };
             for (name, value) in entries {

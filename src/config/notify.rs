@@ -50,6 +50,11 @@ impl Receiver {
     pub fn name(&self) -> &str {
         &self.addressee.name
     }
+
+    /// Scheme, host and port of its address, which may be shown.
+    pub fn origin(&self) -> String {
+        Url::parse(self.url.expose()).ok().and_then(|url| origin(&url)).unwrap_or_default()
+    }
 }
 
 /// `[notify]`
@@ -303,13 +308,20 @@ fn address(text: &str, kind: ReceiverKind) -> Option<String> {
     Some(url.into())
 }
 
+/// Scheme, host and port: what of an address is no secret.
+fn origin(url: &Url) -> Option<String> {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    Some(format!("{}://{}{port}", url.scheme(), url.host_str()?))
+}
+
 /// Receivers as they may be shown: addresses without what may be secret in them.
 pub(super) fn shown(receivers: &[Value]) -> String {
     let shown = receivers.iter().cloned().map(|mut value| {
         if let Some(Value::String(url)) = value.get_mut("url") {
             *url = Url::parse(url)
                 .ok()
-                .and_then(|url| Some(format!("{}://{}/(hidden)", url.scheme(), url.host_str()?)))
+                .and_then(|url| origin(&url))
+                .map(|origin| format!("{origin}/(hidden)"))
                 .unwrap_or_else(|| "(hidden)".to_owned());
         }
         value

@@ -3,6 +3,7 @@
 //! - [`promql`], [`annotation`]: alert rules as expressions and templates.
 //! - [`prometheus`], [`grafana`]: alert rules as files; [`dashboards`]: dashboards for Grafana.
 //! - [`links`]: addresses of pages, for those who are told of an alert.
+//! - [`readings`]: the comparisons of an alert with their numbers.
 //! - [`verdict`]: one verdict as JSON and as text for people.
 //! - [`text`]: hostile text made readable.
 //! - [`markdown`]: Markdown in which sent text stays text.
@@ -14,6 +15,7 @@ pub mod links;
 pub mod markdown;
 pub mod prometheus;
 pub mod promql;
+pub mod readings;
 pub mod text;
 pub mod verdict;
 

@@ -33,6 +33,12 @@ pub enum BodyError {
         /// Whether the unpacked size is meant.
         inflated: bool,
     },
+    /// Send it packed less, or in parts (413).
+    #[error("the body unpacks to more than {MAX_RATIO} times its size, {cap} bytes")]
+    TooDense {
+        /// The most that a body of its packed size may unpack to, in bytes.
+        cap: usize,
+    },
     /// Send it again, whole (400).
     #[error("the body can't be unpacked as {encoding}: it is damaged or cut short")]
     Corrupt {
@@ -147,10 +153,11 @@ fn read_capped(
     let mut out = Vec::with_capacity(packed.saturating_mul(4).min(cap));
     let limit = u64::try_from(cap).unwrap_or(u64::MAX).saturating_add(1);
     reader.take(limit).read_to_end(&mut out).map_err(corrupt)?;
-    if out.len() > cap {
-        return Err(BodyError::TooLarge { cap, inflated: true });
+    match out.len() > cap {
+        true if by_ratio <= cap => Err(BodyError::TooDense { cap }),
+        true => Err(BodyError::TooLarge { cap, inflated: true }),
+        false => Ok(out),
     }
-    Ok(out)
 }
 
 #[cfg(test)]
@@ -204,10 +211,11 @@ mod tests {
     fn a_bomb_is_too_large_and_costs_no_more_than_the_cap() {
         let bomb = vec![0; 16 << 20];
         for (packed, encoding) in [(gzip(&bomb), Encoding::Gzip), (zstd(&bomb), Encoding::Zstd)] {
-            for cap in [CAP, usize::MAX] {
-                let error = inflate(&packed, encoding, cap).err();
-                assert!(matches!(error, Some(BodyError::TooLarge { inflated: true, .. })));
-            }
+            let error = inflate(&packed, encoding, usize::MAX).unwrap_err();
+            let is_dense = matches!(error, BodyError::TooDense { cap } if cap < bomb.len());
+            assert!(is_dense && error.to_string().contains("500 times its size"), "{error}");
+            let error = inflate(&packed, encoding, 1 << 19).err();
+            assert!(matches!(error, Some(BodyError::TooLarge { inflated: true, .. })));
         }
         let error = inflate(&bomb, Encoding::Identity, CAP).err();
         assert!(matches!(error, Some(BodyError::TooLarge { inflated: false, .. })));

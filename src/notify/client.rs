@@ -11,7 +11,7 @@ use crate::domain::retry_policy::Failure;
 use crate::domain::time::Millis;
 use crate::export::text;
 use opentelemetry::propagation::Injector;
-use reqwest::Method;
+pub use reqwest::Method;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use std::error::Error as _;
 use std::sync::Arc;

@@ -2,8 +2,9 @@
 //! attempt, except that an Alertmanager is told anew for how long to believe it.
 
 use crate::config::secret::SigningKey;
-use crate::domain::alerts::{AlertState, Notice, Reading, Transition};
+use crate::domain::alerts::{AlertState, Notice, Transition};
 use crate::domain::time::{Millis, UnixMillis};
+use crate::export::readings::ReadingOut;
 use crate::export::{links, text};
 use crate::store::Due;
 use base64::Engine as _;
@@ -77,7 +78,7 @@ struct Data<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     dashboard_url: Option<&'a str>,
     runbook_url: &'a str,
-    readings: &'a [Reading],
+    readings: Vec<ReadingOut>,
 }
 
 /// The body of a webhook, as Standard Webhooks wants it: what happened, when, and to what.
@@ -98,7 +99,10 @@ pub fn webhook(due: &Due, base: &str) -> String {
         alert_url: links::alert(base, due.alert_id),
         dashboard_url: notice.dashboard_url.as_deref(),
         runbook_url: &notice.runbook_url,
-        readings: &notice.readings,
+        readings: match is_over(notice) {
+            true => ReadingOut::latest(&notice.readings),
+            false => ReadingOut::made(&notice.readings),
+        },
     };
     let r#type = if is_over(notice) { "alert.resolved" } else { "alert.firing" };
     let body = Webhook { r#type, timestamp: notice.at.to_rfc3339(), data };
@@ -169,7 +173,7 @@ fn escaped(given: &str) -> String {
 pub(crate) mod tests {
     use super::*;
     use crate::domain::alerts::notice::Subject;
-    use crate::domain::alerts::{Severity, evaluate::Met, evaluate::Ratio};
+    use crate::domain::alerts::{Reading, Severity, evaluate::Met, evaluate::Ratio};
 
     /// A spike that fires from 07:29 on, or fired until 07:40.
     pub(crate) fn due(is_over: bool, service: &str) -> Due {
@@ -253,7 +257,14 @@ pub(crate) mod tests {
         );
         assert_eq!(body["data"]["service"], "checkout");
         assert_eq!(body["data"]["resolved_at"], Value::Null);
-        assert_eq!(body["data"]["readings"][0]["limit"], "> 20%");
+        let reading = &body["data"]["readings"][0];
+        assert_eq!(reading["made"], reading["latest"]);
+        assert_eq!(
+            (&reading["made"]["limit"], &reading["made"]["met"]),
+            (&json!("> 20%"), &json!(true))
+        );
+        let over: Value = serde_json::from_str(&webhook(&due(true, "checkout"), BASE_URL)).unwrap();
+        assert_eq!(over["data"]["readings"][0]["made"], Value::Null);
         let over = webhook(&due(true, "checkout"), BASE_URL);
         assert!(over.contains("\"alert.resolved\"") && over.contains("\"resolved_at\""), "{over}");
         assert!(over.len() < 20_000);

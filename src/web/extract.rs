@@ -9,6 +9,7 @@ use axum::extract::{FromRequest, FromRequestParts};
 use axum::http::request::Parts;
 use axum::http::{Extensions, HeaderMap, HeaderValue, header};
 use futures_util::StreamExt;
+use serde::de::DeserializeOwned;
 use std::borrow::Cow;
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -35,6 +36,22 @@ pub struct Form<T>(pub T);
 #[derive(Debug, Clone, FromRequest)]
 #[from_request(via(axum::extract::Json), rejection(Failure))]
 pub struct Json<T>(pub T);
+
+/// Reads `what` out of a JSON body; where a field can't be used it is named. A list would be read as
+/// the fields in their order.
+pub(crate) fn object<T: DeserializeOwned>(
+    body: serde_json::Value,
+    what: &str,
+) -> Result<T, Failure> {
+    if !body.is_object() {
+        return Err(Failure::new(Code::InvalidBody, format!("Expected a JSON object: {what}.")));
+    }
+    serde_path_to_error::deserialize(body).map_err(|error| {
+        let field = error.path().to_string();
+        let detail = format!("A field of {what} can't be used: {field}: {}.", error.inner());
+        Failure::new(Code::InvalidBody, detail).with("parameter", serde_json::json!(field))
+    })
+}
 
 /// The other end of the connection that a request came on, as [`super::serve`] puts it there; of a
 /// request without a connection nothing is known.
@@ -213,7 +230,7 @@ pub(crate) fn encoding(headers: &HeaderMap) -> Result<Encoding, Failure> {
 impl From<BodyError> for Failure {
     fn from(error: BodyError) -> Self {
         let code = match &error {
-            BodyError::TooLarge { .. } => Code::TooLarge,
+            BodyError::TooLarge { .. } | BodyError::TooDense { .. } => Code::TooLarge,
             BodyError::Corrupt { .. } => Code::InvalidCompression,
             BodyError::UnsupportedEncoding => {
                 return Self::new(Code::UnsupportedEncoding, "Send gzip, zstd or neither.")

@@ -13,6 +13,7 @@ pub(crate) mod grpc;
 mod layers;
 mod login;
 pub mod pages;
+mod parameters;
 pub(crate) mod serve;
 mod state;
 
@@ -21,7 +22,7 @@ pub use state::AppState;
 
 use axum::Router;
 use axum::extract::{DefaultBodyLimit, Request};
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use utoipa::OpenApi as _;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouterExt};
 use utoipa_axum::routes;
@@ -33,7 +34,11 @@ pub fn router(state: &AppState) -> Router {
         [open(), sending(), reading()].map(|part| part.split_for_parts().0);
     let router = open
         .merge(sending.route_layer(from_fn_with_state(state.clone(), doors::sending)))
-        .merge(reading.route_layer(from_fn_with_state(state.clone(), doors::reading)))
+        .merge(
+            reading
+                .route_layer(from_fn(parameters::refuse_unknown))
+                .route_layer(from_fn_with_state(state.clone(), doors::reading)),
+        )
         .fallback(nothing_here)
         .method_not_allowed_fallback(not_with_this_method)
         .with_state(state.clone());

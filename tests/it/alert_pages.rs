@@ -240,6 +240,9 @@ async fn a_silence_holds_back_and_hides_nothing_and_an_acknowledgement_is_shown(
     assert_eq!(watched.json("/api/v1/silences").await["items"], json!([]));
     let due = store.take_due("pager", watched.app.clock.now(), Millis(60_000), 50).await.unwrap();
     let due = due.iter().find(|due| due.alert_id == id).expect("told once the silence is over");
+    let one = watched.json(&format!("/api/v1/alerts/{id}")).await;
+    assert_eq!(one["deliveries"][0]["state"], "sending", "whoever took it is at it");
+    assert_eq!(one["deliveries"][0]["next_at"], Value::Null);
     let next_at = watched.app.clock.now().plus(Millis(45_000));
     let error = "503 from <script>alert(1)</script>".to_owned();
     let failed = Sent::Failed { error, next_at };
@@ -297,6 +300,76 @@ async fn a_silence_holds_back_and_hides_nothing_and_an_acknowledgement_is_shown(
     assert_eq!(watched.app.post(&path, &by).await.status, StatusCode::CONFLICT, "it is over");
     let missing = watched.app.post("/api/v1/alerts/99999/acknowledge", &by).await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_silence_that_matches_nothing_says_so() {
+    let mut watched = Watched::start().await;
+    watched.storm("checkout").await;
+    for (field, name, note) in [
+        ("service", "chekout", Some("Nothing was heard of service \u{201c}chekout\u{201d}")),
+        ("upstream", "api.exampel.com", Some("Nothing was heard of upstream")),
+        ("environment", "production", Some("Nothing was heard of environment")),
+        ("alert", "RetrylensLayersMultiply", Some("No alert that fires or is pending is covered")),
+        ("service", "checkout", None),
+    ] {
+        let silence = json!({field: name, "who": "sam", "why": "x", "for_minutes": 60});
+        let made = watched.app.post("/api/v1/silences", &silence).await;
+        assert_eq!(made.status, StatusCode::CREATED, "{}", made.text);
+        let made = made.json();
+        match note {
+            Some(note) => {
+                let said = made["note"].as_str().unwrap();
+                assert!(said.starts_with(note), "{said}");
+                let page =
+                    text(&watched.page("/alerts").await, "section[aria-labelledby=silences]");
+                assert!(page.contains(said), "{said}: {page}");
+                let listed = watched.json("/api/v1/silences").await;
+                assert_eq!(listed["items"][0]["note"], said);
+            }
+            None => assert_eq!(made["note"], Value::Null),
+        }
+        watched.delete(&format!("/api/v1/silences/{}", made["id"])).await;
+    }
+}
+
+#[tokio::test]
+async fn an_overview_with_pending_alerts_is_not_called_calm() {
+    let mut watched = Watched::start().await;
+    let standing = async |watched: &Watched| text(&watched.page("/").await, ".standing");
+    for _ in 0..5 {
+        watched.live("checkout", 0).await;
+    }
+    assert!(standing(&watched).await.contains("calm"), "{}", standing(&watched).await);
+    let mut has_pended = false;
+    for _ in 0..10 {
+        watched.live("checkout", 30).await;
+        let counts = watched.json("/api/v1/overview").await["alerts"].clone();
+        let said = standing(&watched).await;
+        let word = match (counts["firing"].as_i64(), counts["pending"].as_i64()) {
+            (Some(0), Some(0)) => "calm",
+            (Some(0), _) => "pending",
+            _ => "firing",
+        };
+        has_pended |= word == "pending";
+        assert!(said.trim_start().starts_with(word), "{word}: {said}");
+    }
+    assert!(has_pended);
+}
+
+#[tokio::test]
+async fn enough_traffic_is_not_marked_as_a_bad_sign() {
+    let mut watched = Watched::start().await;
+    let id = watched.storm("checkout").await;
+    let alert = watched.json(&format!("/api/v1/alerts/{id}")).await["alert"].clone();
+    let readings = alert["readings"].as_array().unwrap();
+    let floors = readings.iter().filter(|one| one["is_floor"] == true).count();
+    assert!(floors > 0 && floors < readings.len(), "{alert}");
+    let page = watched.page(&format!("/alerts/{id}")).await;
+    let count = |css: &str| page.select(&Selector::parse(css).unwrap()).count();
+    // Then and now.
+    assert_eq!(count(".readings .side.plain"), 2 * floors);
+    assert_eq!(count(".readings .side.finding"), 2 * (readings.len() - floors));
 }
 
 #[tokio::test]

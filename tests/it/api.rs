@@ -266,3 +266,102 @@ async fn no_problem_tells_of_the_inside() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_misspelt_filter_is_refused_by_its_name_at_every_address_for_programs() {
+    let app = TestApp::start().await;
+    let document = app.get("/api/openapi.json").await.json();
+    let mut asked = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let is_for_programs =
+            path.starts_with("/api/") || path.ends_with(".json") || path.ends_with(".md");
+        if !is_for_programs || methods["get"].is_null() {
+            continue;
+        }
+        let address = path.replace("{id}", "1").replace("{name}", "x");
+        let answer = app.get(&format!("{address}?servce=checkout")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{address}: {}", answer.text);
+        let problem = answer.json();
+        assert_eq!(problem["parameter"], "servce", "{address}");
+        let parameters = methods["get"]["parameters"].as_array();
+        for one in parameters.into_iter().flatten().filter(|one| one["in"] == "query") {
+            let known = problem["known"].as_array().unwrap();
+            assert!(known.contains(&one["name"]), "{address}: {problem}");
+        }
+        asked += 1;
+    }
+    assert!(asked > 15, "{asked}");
+    let twice = app.get("/api/v1/overview?service=a&service=b").await;
+    assert_eq!(twice.json()["parameter"], "service", "{}", twice.text);
+    // The seven that DESIGN 14 names are known wherever a scope is.
+    let all = "service=a&upstream=b&environment=c&route=%2Fd&from=2026-11-11T11:00:00Z\
+               &to=2026-11-11T12:00:00Z&time=received";
+    for address in ["overview", "triage", "events", "services", "marks"] {
+        let answer = app.get(&format!("/api/v1/{address}?{all}")).await;
+        assert_eq!(answer.status, StatusCode::OK, "{address}: {}", answer.text);
+    }
+}
+
+#[tokio::test]
+async fn a_page_says_which_part_of_its_address_it_did_not_use() {
+    let app = TestApp::start().await;
+    for page in ["/", "/triage", "/events", "/lookup", "/services", "/alerts"] {
+        let answer = app.visit(&format!("{page}?servce=%3Cscript%3E")).await;
+        assert_eq!(answer.status, StatusCode::OK, "{page}");
+        let hint = "there is no such parameter here; this address takes";
+        assert!(answer.text.contains(hint), "{page}");
+        assert!(!answer.text.contains("<script>"), "{page}");
+        let query = if page == "/lookup" { "id=x" } else { "service=x" };
+        let fine = app.visit(&format!("{page}?{query}")).await;
+        assert!(!fine.text.contains(hint), "{page}");
+    }
+}
+
+#[tokio::test]
+async fn events_of_the_future_are_counted_in_the_receipt() {
+    let app = TestApp::start().await;
+    let at = |id: &str, time: &str| {
+        let mut event = event(id);
+        event["occurred_at"] = json!(time);
+        event
+    };
+    let batch = json!([
+        at("a", "2026-11-11T12:04:59Z"),
+        at("b", "2026-11-11T12:05:01Z"),
+        at("c", "2029-11-11T12:00:00Z"),
+    ]);
+    let receipt = app.post("/v1/events", &batch).await.json();
+    assert_eq!((&receipt["stored"], &receipt["ahead_of_time"]), (&json!(3), &json!(2)));
+    let again = app.post("/v1/events", &batch).await.json();
+    assert_eq!((&again["duplicates"], &again["ahead_of_time"]), (&json!(3), &json!(0)));
+}
+
+#[tokio::test]
+async fn a_field_of_the_wrong_type_is_named() {
+    let app = TestApp::start().await;
+    for (address, body, field) in [
+        ("/api/v1/silences", json!({"service": 5}), "service"),
+        ("/api/v1/silences", json!({"servce": "x"}), "servce"),
+        ("/api/v1/silences", json!({"service": "x", "who": ["a"]}), "who"),
+        ("/api/v1/alerts/1/acknowledge", json!({"who": {}, "why": "x"}), "who"),
+        ("/api/v1/alerts/1/acknowledge", json!({"who": "a", "for": 3}), "for"),
+        ("/api/v1/marks", json!({"title": 7}), "title"),
+        ("/api/v1/marks", json!({"title": "x", "sevice": "y"}), "sevice"),
+        ("/api/v1/marks", json!({"at": "noon", "title": "x"}), "at"),
+    ] {
+        let answer = app.post(address, &body).await;
+        let problem = answer.json();
+        let named = (answer.status, problem["parameter"].as_str());
+        assert_eq!(named, (StatusCode::BAD_REQUEST, Some(field)), "{address} {body}: {problem}");
+        assert!(problem["detail"].as_str().unwrap().contains(field), "{problem}");
+    }
+    for (address, name) in [
+        ("/api/v1/export/rules?format=yaml", "format"),
+        ("/api/v1/export/rules?format=grafana&datasource_uid=a%20b", "datasource_uid"),
+        ("/api/v1/lookup", "id"),
+        ("/api/v1/alerts?alert=x", "alert"),
+        ("/api/v1/alerts?time=event", "time"),
+    ] {
+        assert_eq!(app.get(address).await.json()["parameter"], name, "{address}");
+    }
+}

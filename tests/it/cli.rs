@@ -99,7 +99,10 @@ fn doctor_shows_the_settings_without_secrets_and_makes_no_store() {
         .unwrap();
     let said = text(&output.stdout);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("listen = \"127.0.0.1:4290\"  # default"), "{said}");
+    assert!(said.starts_with("ok    settings"), "the result comes first: {said}");
+    assert!(!said.contains("# default") && said.lines().count() < 15, "{said}");
+    let all = text(&run(folder.path(), &["doctor", "--settings"]).stdout);
+    assert!(all.contains("listen = \"127.0.0.1:4290\"  # default"), "{all}");
     assert!(said.contains("read_tokens = [1 hidden]  # environment"), "{said}");
     assert!(!said.contains("0123456789"), "{said}");
     assert!(!folder.path().join("retrylens.db").exists());
@@ -112,6 +115,56 @@ fn doctor_shows_the_settings_without_secrets_and_makes_no_store() {
     let bad = run(folder.path(), &["doctor", "--listen", "0.0.0.0:1"]);
     assert_eq!(bad.status.code(), Some(1));
     assert!(text(&bad.stdout).contains("FAIL  doors"), "{}", text(&bad.stdout));
+}
+
+#[test]
+fn doctor_says_whether_receivers_answer_and_at_which_port() {
+    let folder = tempfile::tempdir().unwrap();
+    let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listening.local_addr().unwrap().port();
+    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let receiver = |name: &str, port: u16| {
+        format!(
+            "[[receivers]]\nname = \"{name}\"\nkind = \"alertmanager\"\n\
+             url = \"http://127.0.0.1:{port}/team/secret-part\"\n"
+        )
+    };
+    let answering = std::thread::spawn(move || {
+        let mut asked = Vec::new();
+        for _ in 0..2 {
+            let (mut stream, _) = listening.accept().unwrap();
+            let mut head = [0; 1024];
+            let read = std::io::Read::read(&mut stream, &mut head).unwrap();
+            asked.push(String::from_utf8_lossy(&head[..read]).into_owned());
+            let answer = b"HTTP/1.1 405 Method Not Allowed\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            std::io::Write::write_all(&mut stream, answer).unwrap();
+        }
+        asked
+    });
+    let settings = folder.path().join("retrylens.toml");
+    std::fs::write(&settings, receiver("here", port)).unwrap();
+    let file = settings.to_str().unwrap();
+    let well = run(folder.path(), &["doctor", "--config", file]);
+    let said = text(&well.stdout);
+    assert!(well.status.success(), "{said}");
+    assert!(
+        said.contains(&format!(
+            "ok    receivers here (alertmanager): http://127.0.0.1:{port} answers"
+        )),
+        "{said}"
+    );
+    assert!(said.contains(&format!("http://127.0.0.1:{port}/(hidden)")), "{said}");
+    assert!(!said.contains("secret-part"), "{said}");
+    std::fs::write(&settings, receiver("here", port) + &receiver("gone", gone)).unwrap();
+    let ill = run(folder.path(), &["doctor", "--config", file]);
+    let said = text(&ill.stdout);
+    assert_eq!(ill.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(&format!("FAIL  receivers gone (alertmanager): http://127.0.0.1:{gone} "))
+    );
+    for head in answering.join().unwrap() {
+        assert!(head.starts_with("HEAD / HTTP/1.1"), "nothing is sent to its path: {head}");
+    }
 }
 
 /// Loads a running program from several threads, ends it by `signal` in the middle, and gives the

@@ -199,6 +199,8 @@ fn the_command_loads_serves_and_leaves_nothing_behind() {
     }
     process.signal("TERM");
     assert!(process.wait().success());
+    let logged = std::fs::read_to_string(folder.path().join("log")).unwrap();
+    assert_eq!(logged, "", "an hour that is played in seconds is no news");
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0);
 }
 

@@ -71,6 +71,8 @@ pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCod
         ("listen", args.listen.clone()),
         ("otlp_grpc_listen", String::new()),
         ("database_url", database),
+        // An hour of alerts is played in some seconds: nobody wants to read of each.
+        ("log_filter", "warn".to_owned()),
     ];
     let flags = flags.map(|(name, value)| (name.to_owned(), value)).to_vec();
     let config = Arc::new(Config::load(&Sources { flags, ..Sources::default() })?);

@@ -1,9 +1,9 @@
 //! Alerts, silences and acknowledgements for programs.
 
 use super::Problems;
-use crate::web::extract::{Json as Body, Path, Query};
+use crate::web::extract::{Json as Body, Path, Query, object};
 use crate::web::pages::alerts::forms::{self, AcknowledgeRequest, SilenceRequest};
-use crate::web::pages::alerts::model::{AlertOut, SilenceOut};
+use crate::web::pages::alerts::model::{AlertOut, SilenceOut, There};
 use crate::web::pages::alerts::one::{self, AlertDetail};
 use crate::web::pages::alerts::{AlertParams, Alerts, Input};
 use crate::web::{AppState, Failure};
@@ -45,7 +45,7 @@ pub(crate) async fn acknowledge(
     Path(id): Path<i64>,
     Body(body): Body<Value>,
 ) -> Result<Json<AlertOut>, Failure> {
-    let request: AcknowledgeRequest = forms::read(body, "an acknowledgement")?;
+    let request: AcknowledgeRequest = object(body, "an acknowledgement")?;
     forms::acknowledge(&state, id, &request).await?;
     let now = state.clock.now();
     let alert = state.store.alert(id, now).await?.ok_or_else(|| Failure::not_found("alert"))?;
@@ -79,7 +79,8 @@ pub(crate) struct Silences {
 pub(crate) async fn silences(State(state): State<AppState>) -> Result<Json<Silences>, Failure> {
     let now = state.clock.now();
     let silences = state.store.silences(now).await?;
-    let items = silences.iter().map(|silence| SilenceOut::of(silence, now)).collect();
+    let there = if silences.is_empty() { There::default() } else { forms::there(&state).await? };
+    let items = silences.iter().map(|one| SilenceOut::beside(one, &there, now)).collect();
     Ok(Json(Silences { items, next: None }))
 }
 
@@ -90,8 +91,9 @@ pub(crate) async fn silence(
     State(state): State<AppState>,
     Body(body): Body<Value>,
 ) -> Result<(StatusCode, Json<SilenceOut>), Failure> {
-    let kept = forms::silence(&state, &forms::read(body, "a silence")?).await?;
-    Ok((StatusCode::CREATED, Json(SilenceOut::of(&kept, state.clock.now()))))
+    let kept = forms::silence(&state, &object(body, "a silence")?).await?;
+    let there = forms::there(&state).await?;
+    Ok((StatusCode::CREATED, Json(SilenceOut::beside(&kept, &there, state.clock.now()))))
 }
 
 /// `DELETE /api/v1/silences/{id}`

@@ -4,6 +4,7 @@ use super::schema::NativeEvent;
 use super::{Problem, Problems};
 use crate::domain::event::Event;
 use crate::domain::stored::{Inserted, SenderCounts};
+use crate::domain::time::{MINUTE_MS, Millis, UnixMillis};
 use crate::ingest::native::{self, DecodeError, DecodeOptions, Decoded, Format, Reject};
 use crate::pipeline::fair::Source;
 use crate::pipeline::{Batch, IntakeError};
@@ -21,6 +22,9 @@ use utoipa::ToSchema;
 /// Bodies beyond this, and packed ones, are read on a thread of their own; in bytes.
 const LARGE_BODY: usize = 16 * 1024;
 
+/// How far ahead of our clock an event may be before it is told.
+const MOST_AHEAD: Millis = Millis(5 * MINUTE_MS);
+
 /// What became of a batch.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Receipt {
@@ -30,6 +34,10 @@ pub(crate) struct Receipt {
     duplicates: usize,
     /// Stored events whose id another event at another time has too.
     id_conflicts: usize,
+    /// Stored events that happened more than five minutes after now: the sender's clock is fast, or
+    /// its times are in another unit. They stand at that time, so that what is looked at now doesn't
+    /// show them.
+    ahead_of_time: usize,
     /// Items that were not stored, by index.
     #[schema(value_type = Vec<super::schema::RejectedItem>)]
     rejected: Vec<Reject>,
@@ -58,6 +66,7 @@ pub(crate) async fn create(
     body: Body,
 ) -> Result<Json<Receipt>, Failure> {
     let format = format(&headers)?;
+    let now = state.clock.now();
     let token = doors::sending_token(&headers, &state.config.access.ingest_tokens);
     let source = peer.source(token);
     if let Err(refused) = state.intake.admits(&source) {
@@ -83,10 +92,25 @@ pub(crate) async fn create(
     }
     let count = |kind: Inserted| results.iter().filter(|result| **result == kind).count();
     let id_conflicts = count(Inserted::IdConflict);
+    let is_stored = |result: &Inserted| matches!(result, Inserted::Stored | Inserted::IdConflict);
+    let ahead = results
+        .iter()
+        .zip(&places)
+        .filter(|(result, place)| is_stored(result) && place.occurred_at.since(now) > MOST_AHEAD);
+    let ahead_of_time = ahead.count();
+    if ahead_of_time > 0 {
+        tracing::debug!(
+            service,
+            events = ahead_of_time,
+            "events of the future were stored: their sender's clock is fast, or its times are in \
+             another unit"
+        );
+    }
     Ok(Json(Receipt {
         stored: count(Inserted::Stored) + id_conflicts,
         duplicates: count(Inserted::Duplicate),
         id_conflicts,
+        ahead_of_time,
         rejected: decoded.rejects,
         unknown_fields: decoded.unknown_fields,
         dropped_headers: decoded.dropped_headers,
@@ -104,20 +128,19 @@ fn nothing_storable(rejects: &[Reject]) -> Failure {
     Failure::new(Code::NothingStorable, detail).with("rejected", json!(rejects))
 }
 
-/// What is told of events that happened before those that are kept; `places` are their index and
-/// id.
+/// What is told of events that happened before those that are kept.
 async fn expired(
     state: &AppState,
     results: &[Inserted],
-    places: &[(usize, String)],
+    places: &[Place],
 ) -> Result<Vec<Reject>, Failure> {
     let kept = state.store.kept().await?;
     let since = kept.events.since.to_rfc3339();
     let expired = results.iter().zip(places).filter(|(result, _)| **result == Inserted::Expired);
     Ok(expired
-        .map(|(_, (index, event_id))| Reject {
-            index: *index,
-            event_id: Some(event_id.clone()),
+        .map(|(_, place)| Reject {
+            index: place.index,
+            event_id: Some(place.event_id.clone()),
             field: Some("occurred_at".to_owned()),
             error: format!(
                 "expected a moment from {since} on: older events are not kept any more, so that \
@@ -134,12 +157,19 @@ fn only_service(events: &[Event]) -> &str {
     if names.all(|name| name == first) { first } else { "" }
 }
 
+/// An event's place in its batch, and what is told of it.
+struct Place {
+    index: usize,
+    event_id: String,
+    occurred_at: UnixMillis,
+}
+
 /// A body that was read.
 struct Read {
     /// What is to be told of it.
     decoded: Decoded,
-    /// Index and id of each event.
-    places: Vec<(usize, String)>,
+    /// Where each event stood.
+    places: Vec<Place>,
     /// The service that all come from; the empty name where there is none.
     service: String,
     /// The events with their place in the queue, where there are any.
@@ -181,7 +211,12 @@ fn read(
     };
     let mut decoded = native::decode(&body.inflate(limits.max_inflated_bytes)?, &options)?;
     let events = std::mem::take(&mut decoded.events);
-    let places = events.iter().map(|(index, event)| (*index, event.event_id.clone())).collect();
+    let place = |(index, event): &(usize, Event)| Place {
+        index: *index,
+        event_id: event.event_id.clone(),
+        occurred_at: event.occurred_at,
+    };
+    let places = events.iter().map(place).collect();
     let events: Vec<Event> = events.into_iter().map(|(_, event)| event).collect();
     let mistakes = SenderCounts {
         unknown_fields: i64::try_from(decoded.unknown_fields).unwrap_or(i64::MAX),

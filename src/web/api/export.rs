@@ -4,6 +4,7 @@ use super::Problems;
 use crate::export::grafana::{Links, is_uid};
 use crate::export::{RuleFormat, dashboards};
 use crate::web::extract::{Path, Query};
+use crate::web::pages::address::AddressError;
 use crate::web::{AppState, Code, Failure};
 use axum::extract::State;
 use axum::http::header;
@@ -32,13 +33,13 @@ pub(crate) async fn rules(
 ) -> Result<impl IntoResponse, Failure> {
     let format: RuleFormat = params.format.as_deref().unwrap_or_default().parse().map_err(
         |error: crate::domain::spelling::UnknownWord| {
-            Failure::new(Code::InvalidParameter, format!("format: {error}."))
+            Failure::from(AddressError::new("format", error.to_string()))
         },
     )?;
     let datasource = params.datasource_uid.unwrap_or_else(|| "prometheus".to_owned());
     if !is_uid(&datasource) {
-        let detail = "datasource_uid: expected 1 to 40 letters, digits, - or _.";
-        return Err(Failure::new(Code::InvalidParameter, detail));
+        let expected = "1 to 40 letters, digits, - or _";
+        return Err(Failure::invalid_parameter("datasource_uid", expected));
     }
     let links = Links { base: state.config.server.base(), datasource };
     let text = format.write(&state.config.alerts, &links);

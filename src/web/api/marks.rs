@@ -1,11 +1,12 @@
 //! Marked changes, to compare before and after.
 
 use super::Problems;
-use crate::web::extract::{Json as Body, Query};
-use crate::web::pages::address::ViewParams;
+use crate::domain::time::Window;
+use crate::web::extract::{Json as Body, Query, object};
+use crate::web::pages::address::{self, ViewParams};
 use crate::web::pages::marks::MarkRequest;
 use crate::web::pages::triage::MarkOut;
-use crate::web::{AppState, Code, Failure};
+use crate::web::{AppState, Failure};
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -14,7 +15,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 /// What a mark looks like.
-const EXPECTED: &str = "Expected a JSON object such as {\"title\": \"SDK retries off\"}.";
+const WHAT: &str = "a mark, such as {\"title\": \"SDK retries off\"}";
 
 /// Marked changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -32,7 +33,11 @@ pub(crate) async fn list(
     State(state): State<AppState>,
     Query(params): Query<ViewParams>,
 ) -> Result<Json<Marks>, Failure> {
-    let marks = state.store.marks(&params.scope()).await?;
+    let mut marks = state.store.marks(&params.scope()).await?;
+    if params.has_times() {
+        let Window { from, to } = params.view(address::last_hour(state.clock.now()))?.window;
+        marks.retain(|mark| (from..to).contains(&mark.at));
+    }
     Ok(Json(Marks { items: marks.iter().map(Into::into).collect(), next: None }))
 }
 
@@ -43,13 +48,7 @@ pub(crate) async fn create(
     State(state): State<AppState>,
     Body(body): Body<Value>,
 ) -> Result<(StatusCode, Json<MarkOut>), Failure> {
-    // A list would be read as the fields in their order.
-    let request: MarkRequest = match body {
-        Value::Object(_) => serde_json::from_value(body).map_err(|error| {
-            Failure::new(Code::InvalidBody, format!("A field of the mark can't be used: {error}."))
-        })?,
-        _ => return Err(Failure::new(Code::InvalidBody, EXPECTED)),
-    };
+    let request: MarkRequest = object(body, WHAT)?;
     let mark = state.store.add_mark(request.mark(state.clock.now())?).await?;
     Ok((StatusCode::CREATED, Json((&mark).into())))
 }

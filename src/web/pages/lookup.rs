@@ -4,13 +4,14 @@ use super::address::{self, Address, filled};
 use super::attempt::AttemptOut;
 use super::event::EventView;
 use super::model::{Shell, Stamp};
-use super::{render, words};
+use super::{framed, render_with, words};
 use crate::domain::stored::Matches;
 #[cfg(test)]
 use crate::domain::stored::StoredEvent;
 use crate::ingest::native;
 use crate::web::api::Problems;
 use crate::web::extract::Query;
+use crate::web::parameters::Hint;
 use crate::web::{AppState, Failure};
 use askama::Template;
 use axum::extract::State;
@@ -70,6 +71,7 @@ impl Lookup {
 pub(crate) async fn show(
     State(state): State<AppState>,
     Query(params): Query<LookupParams>,
+    hint: Hint,
 ) -> Result<Html<String>, Failure> {
     // An id that looks secret is stored, found and shown as what stands in for it.
     let stored = |id: &str| native::stored_id(id, &state.hasher);
@@ -83,7 +85,7 @@ pub(crate) async fn show(
         let events = state.store.kept().await?.events;
         page.kept_since = events.is_limited().then_some(Stamp(events.since));
     }
-    render(&page)
+    render_with(page, hint)
 }
 
 /// The page.
@@ -101,6 +103,8 @@ pub struct LookupPage {
     /// Where nothing was found: since when events are kept, if some were removed.
     kept_since: Option<Stamp>,
 }
+
+framed!(LookupPage);
 
 impl LookupPage {
     /// The page for `id`, which is empty where nothing was asked for.

@@ -17,7 +17,7 @@ const MAX_TITLE: usize = 200;
 
 /// A change to mark, as a form or a program sends it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(default)]
+#[serde(default, deny_unknown_fields)]
 pub struct MarkRequest {
     /// When the change took effect, RFC 3339; now where absent.
     #[schema(format = DateTime)]

@@ -31,14 +31,39 @@ pub mod verdict;
 pub mod words;
 
 use super::Failure;
+use super::parameters::Hint;
 use crate::config::Config;
 use askama::Template;
 use axum::http::{HeaderMap, header};
 use axum::response::Html;
+use model::Shell;
 
 /// Renders a page. A template that fails is a defect of ours.
 pub(crate) fn render(page: &impl Template) -> Result<Html<String>, Failure> {
     page.render().map(Html).map_err(|error| Failure::internal(&error))
+}
+
+/// A page with the frame around it.
+pub(crate) trait Framed: Template {
+    /// Its frame.
+    fn shell(&mut self) -> &mut Shell;
+}
+
+macro_rules! framed {
+    ($($page:ty),+ $(,)?) => {
+        $(impl $crate::web::pages::Framed for $page {
+            fn shell(&mut self) -> &mut $crate::web::pages::model::Shell {
+                &mut self.shell
+            }
+        })+
+    };
+}
+pub(crate) use framed;
+
+/// As [`render`], with a hint above the page where there is one.
+pub(crate) fn render_with(mut page: impl Framed, hint: Hint) -> Result<Html<String>, Failure> {
+    page.shell().hint = hint.0;
+    render(&page)
 }
 
 /// The address of this service as the reader reached it: `http://127.0.0.1:4290`. The host was
@@ -49,12 +74,6 @@ pub(crate) fn origin(config: &Config, headers: &HeaderMap) -> String {
     }
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     format!("http://{}", host.unwrap_or(&config.server.listen))
-}
-
-/// The address that is put before links in documents that leave this service: only the one from
-/// the settings, so that the same data gives the same document whoever asks.
-pub(crate) fn public_origin(config: &Config) -> String {
-    config.server.public_url.as_ref().map(ToString::to_string).unwrap_or_default()
 }
 
 #[cfg(test)]

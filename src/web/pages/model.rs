@@ -446,6 +446,8 @@ pub struct Shell {
     pub twin: Option<String>,
     /// Address of the Markdown twin.
     pub markdown: Option<String>,
+    /// What is to be said of the address before anything else.
+    pub hint: Option<String>,
 }
 
 impl Shell {
@@ -457,6 +459,7 @@ impl Shell {
             style: crate::web::assets::style_address(),
             twin: None,
             markdown: None,
+            hint: None,
         }
     }
 

@@ -7,7 +7,7 @@ use super::model::{
     Figure, Series, Shell, Stamp, ViewOut, bucket_width, figures, scope_title, series_width,
     source_note,
 };
-use super::{kept, origin, render, words};
+use super::{framed, kept, origin, render_with, words};
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Bucket, Counts, Pair, Scope, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
@@ -15,6 +15,7 @@ use crate::metrics::{Caps, Overflow};
 use crate::store::Standing;
 use crate::web::api::Problems;
 use crate::web::extract::Query;
+use crate::web::parameters::Hint;
 use crate::web::{AppState, Failure};
 use askama::Template;
 use axum::extract::State;
@@ -282,10 +283,11 @@ fn is_in(scope: &Scope, pair: &Pair) -> bool {
 pub(crate) async fn show(
     State(state): State<AppState>,
     Query(params): Query<ViewParams>,
+    hint: Hint,
     headers: HeaderMap,
 ) -> Result<Html<String>, Failure> {
     let input = Input::fetch(&state, &params).await?;
-    render(&OverviewPage::new(&input, &origin(&state.config, &headers)))
+    render_with(OverviewPage::new(&input, &origin(&state.config, &headers)), hint)
 }
 
 impl Overview {
@@ -398,6 +400,8 @@ pub struct OverviewPage {
     /// Where the window is empty and no attempt is known: the hour of the last receipt.
     last_hour_href: Option<String>,
 }
+
+framed!(OverviewPage);
 
 impl OverviewPage {
     /// The page for `input`; `origin` is the address of this service as the reader reached it.

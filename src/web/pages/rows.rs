@@ -3,7 +3,7 @@
 use super::address::{self, Address, AddressError, ViewParams, filled};
 use super::attempt::AttemptOut;
 use super::model::{Shell, ViewOut, scope_title};
-use super::{kept, render, services, words};
+use super::{framed, kept, render_with, services, words};
 use crate::domain::checklist::{answers, report_card, source_phrase};
 use crate::domain::event::Vantage;
 #[cfg(test)]
@@ -12,6 +12,7 @@ use crate::domain::stored::{Cursor, Dimension, RowFilter, RowPage, View};
 use crate::domain::time::UnixMillis;
 use crate::web::api::Problems;
 use crate::web::extract::Query;
+use crate::web::parameters::Hint;
 use crate::web::{AppState, Failure};
 use askama::Template;
 use axum::extract::State;
@@ -266,6 +267,8 @@ pub struct RowsPage {
     dimension: Option<(Dimension, String)>,
 }
 
+framed!(RowsPage);
+
 impl RowsPage {
     /// The page of a filter or a finding.
     pub fn new(model: Rows, filter: &RowFilter, finding: Option<&str>) -> Self {
@@ -452,9 +455,10 @@ pub(crate) async fn show(
     State(state): State<AppState>,
     Query(view): Query<ViewParams>,
     Query(params): Query<RowParams>,
+    hint: Hint,
 ) -> Result<Html<String>, Failure> {
     let found = Found::fetch(&state, "/events", &view, &params).await?;
-    render(&RowsPage::new(found.rows, &found.filter, found.finding.as_deref()))
+    render_with(RowsPage::new(found.rows, &found.filter, found.finding.as_deref()), hint)
 }
 
 #[cfg(test)]

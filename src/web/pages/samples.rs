@@ -538,6 +538,7 @@ pub(crate) fn alert_lists() -> Vec<(&'static str, alerts::Input)> {
         alerts: Vec::new(),
         drawings: std::collections::BTreeMap::new(),
         silences: Vec::new(),
+        there: alerts::model::There::default(),
         receivers: Vec::new(),
         waiting: Vec::new(),
         ended: Vec::new(),

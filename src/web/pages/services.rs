@@ -6,19 +6,20 @@ use super::elsewhere::Elsewhere;
 use super::model::{Figure, Shell, Stamp, ViewOut, figures};
 use super::overview::{Range, ranges};
 use super::triage::RowRef;
-use super::{kept, render, words};
+use super::{framed, kept, render_with, words};
 use crate::domain::checklist::{Facts, Grade, GradeMark, LayerCard, ReportCard, report_card};
 use crate::domain::event::RetryLayer;
 use crate::domain::stored::{Counts, Scope, Sender, ServiceCounts, TimeBasis, View};
 use crate::domain::time::{DAY_MS, Millis, UnixMillis, Window};
 use crate::web::api::Problems;
 use crate::web::extract::{Path, Query};
+use crate::web::parameters::Hint;
 use crate::web::{AppState, Failure};
 use askama::Template;
 use axum::extract::State;
 use axum::response::Html;
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// How many rows of a grade the document lists; its address leads to all.
 const ROWS_LISTED: usize = 20;
@@ -144,29 +145,32 @@ fn card_address(service: &str, view: &View) -> String {
 }
 
 /// Which service, for the few names that no path can carry.
-#[derive(Debug, Clone, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(default)]
 pub(crate) struct NameParams {
+    /// The service whose report card it is.
     name: Option<String>,
 }
 
 /// `GET /services`
-#[utoipa::path(get, path = "/services", tag = "pages", params(ViewParams),
+#[utoipa::path(get, path = "/services", tag = "pages", params(ViewParams, NameParams),
     responses((status = 200, description = "The calling services", body = String, content_type = "text/html"), Problems))]
 pub(crate) async fn list(
     State(state): State<AppState>,
     Query(params): Query<ViewParams>,
     Query(name): Query<NameParams>,
+    hint: Hint,
 ) -> Result<Html<String>, Failure> {
     if let Some(name) = name.name {
-        return card(&state, &name, &params).await;
+        return card(&state, &name, &params, hint).await;
     }
     let now = state.clock.now();
     let (view, kept_note) = kept::counted(&state, &params.view(last_day(now))?).await?;
     let services = state.store.services(view.window).await?;
     let mut page = ServicesPage::new(&view, &services, now);
     page.model.view.kept_note = kept_note;
-    render(&page)
+    render_with(page, hint)
 }
 
 /// `GET /services/{name}`
@@ -177,17 +181,23 @@ pub(crate) async fn show(
     State(state): State<AppState>,
     Path(name): Path<String>,
     Query(params): Query<ViewParams>,
+    hint: Hint,
 ) -> Result<Html<String>, Failure> {
-    card(&state, &name, &params).await
+    card(&state, &name, &params, hint).await
 }
 
-async fn card(state: &AppState, name: &str, params: &ViewParams) -> Result<Html<String>, Failure> {
+async fn card(
+    state: &AppState,
+    name: &str,
+    params: &ViewParams,
+    hint: Hint,
+) -> Result<Html<String>, Failure> {
     let now = state.clock.now();
     let (view, kept_note) = kept::counted(state, &card_view(name, params, now)?).await?;
     let (facts, elsewhere) = seen(state, &view, now).await?;
     let mut page = ServicePage::new(&view, &facts.totals, &report_card(&facts), elsewhere, now);
     page.model.view.kept_note = kept_note;
-    render(&page)
+    render_with(page, hint)
 }
 
 /// The facts of a service's view; where they hold no attempt, also one outside of the window.
@@ -229,6 +239,8 @@ pub struct ServicesPage {
     model: Services,
     ranges: Vec<Range>,
 }
+
+framed!(ServicesPage);
 
 impl ServicesPage {
     /// The page of a window.
@@ -480,6 +492,8 @@ fn card_ranges(service: &str, view: &View, now: UnixMillis) -> Vec<Range> {
         })
         .collect()
 }
+
+framed!(ServicePage);
 
 impl ServicePage {
     /// The page of a card.

@@ -8,7 +8,7 @@ use super::model::{
     Figure, Series, Shell, Stamp, ViewOut, figures, scope_title, series_width, source_note,
 };
 use super::overview::{Range, ranges};
-use super::{kept, public_origin, render, words};
+use super::{framed, kept, render_with, words};
 use crate::config::Config;
 use crate::domain::alerts::{self, Rule};
 use crate::domain::checklist::{
@@ -20,6 +20,7 @@ use crate::domain::time::{Millis, UnixMillis, Window};
 use crate::export::markdown;
 use crate::web::api::Problems;
 use crate::web::extract::Query;
+use crate::web::parameters::Hint;
 use crate::web::{AppState, Failure};
 use askama::Template;
 use axum::Json;
@@ -722,8 +723,9 @@ pub(crate) async fn show(
     State(state): State<AppState>,
     Query(params): Query<ViewParams>,
     Query(plan): Query<PlanParams>,
+    hint: Hint,
 ) -> Result<Response, Failure> {
-    if !params.has_times() {
+    if !params.has_times() && hint.0.is_none() {
         let view = asked_view(&state, &params).await?;
         let address = plan.add_to(Address::new("/triage").view(&view)).finish();
         return Ok(Redirect::to(&address).into_response());
@@ -735,7 +737,7 @@ pub(crate) async fn show(
         _ => None,
     };
     let page = TriagePage::new(&input, labels, elsewhere, state.clock.now());
-    Ok(render(&page)?.into_response())
+    Ok(render_with(page, hint)?.into_response())
 }
 
 /// `GET /triage.json`
@@ -758,7 +760,7 @@ pub(crate) async fn document(
     Query(plan): Query<PlanParams>,
 ) -> Result<Response, Failure> {
     let input = Input::fetch(&state, &params, &plan).await?;
-    let text = Triage::build(&input).markdown(&public_origin(&state.config));
+    let text = Triage::build(&input).markdown(&state.config.server.base());
     Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response())
 }
 
@@ -781,6 +783,8 @@ pub struct TriagePage {
     /// Where the window is empty: an attempt of the scope outside of it, and its hour's address.
     elsewhere: Option<(Elsewhere, String)>,
 }
+
+framed!(TriagePage);
 
 impl TriagePage {
     /// The page for `input`; `labels` are offered in the picker.

@@ -1,18 +1,7 @@
 //! Debian's promtool, run on exported files.
 
+use crate::support::prometheus::promtool;
 use serde_json::{Value, json};
-use std::path::Path;
-use std::process::Command;
-
-fn promtool(folder: &Path, arguments: &[&str]) -> (bool, String) {
-    let output = Command::new("promtool")
-        .current_dir(folder)
-        .args(arguments)
-        .output()
-        .unwrap_or_else(|error| panic!("promtool: {error}: `make packages` installs it"));
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8_lossy(&said).into_owned())
-}
 
 /// How many rules promtool counts in a rule file without any complaint.
 pub(super) fn check(rules: &str) -> usize {

@@ -5,5 +5,6 @@ mod cost;
 mod fleet;
 mod leader;
 mod replay;
+mod replay_prometheus;
 mod sql_form;
 mod triage;

@@ -3,6 +3,7 @@
 //! was at each of them, which must be equal within one evaluation.
 
 use super::fleet::{Fleet, MIDNIGHT, event, refused, served, settings};
+use super::replay_prometheus;
 use super::sql_form::{self, Beside, Life};
 use crate::alert_rules::promtool;
 use retrylens::domain::alerts::Rule;
@@ -20,6 +21,11 @@ const BEFORE: i64 = 320;
 const CALM: i64 = 50;
 const STORM: i64 = 35;
 const AFTER: i64 = 75;
+/// Minutes in which nobody sends anything, and of calm behind them.
+const SILENT: i64 = 19;
+const BACK: i64 = 3;
+/// The rule that watches for that.
+const STALLED: &str = "RetrylensIngestStalled";
 
 /// Who takes part. Each has one kind of trouble.
 const SERVICES: [&str; 13] = [
@@ -111,6 +117,9 @@ fn stormy(service: &str, minute: i64) -> Vec<Value> {
 
 /// What the whole fleet does in a minute from the beginning of the record.
 fn minute_of(minute: i64) -> Vec<Value> {
+    if (CALM + STORM + AFTER..CALM + STORM + AFTER + SILENT).contains(&minute) {
+        return Vec::new();
+    }
     let is_stormy = (CALM..CALM + STORM).contains(&minute);
     let of = |service: &&str| match *service {
         "broken" => vec![event("broken", json!({"status": 429, "count": 60}))],
@@ -134,8 +143,9 @@ fn minute_of(minute: i64) -> Vec<Value> {
     SERVICES.iter().flat_map(of).collect()
 }
 
-/// How every rule stands for every service after each minute.
-type Record = Vec<BTreeMap<(String, String), &'static str>>;
+/// How every rule stands for every service after each minute; what is about nobody stands under no
+/// name.
+pub(super) type Record = Vec<BTreeMap<(String, String), &'static str>>;
 
 /// Replays the record on `store`. With `history` it begins after days of other traffic, gathered.
 async fn replay(store: &Store, url: &str, history: bool) -> (Record, Vec<String>) {
@@ -163,8 +173,15 @@ async fn replay(store: &Store, url: &str, history: bool) -> (Record, Vec<String>
         }
     }
     let mut lives: BTreeMap<(&str, &str), Life> = BTreeMap::new();
-    for minute in 0..CALM + STORM + AFTER {
-        fleet.live(minute_of(minute)).await;
+    let mut stalled = Life::default();
+    let mut heard = 0;
+    for minute in 0..CALM + STORM + AFTER + SILENT + BACK {
+        let events = minute_of(minute);
+        if !events.is_empty() {
+            // As `Fleet::send` has it.
+            heard = fleet.minute * 60 + 30;
+        }
+        fleet.live(events).await;
         scraped.push(fleet.metrics());
         beside.copy(fleet.minute - 1).await;
         if minute % 7 == 3 {
@@ -191,6 +208,12 @@ async fn replay(store: &Store, url: &str, history: bool) -> (Record, Vec<String>
                 words.insert(key, word);
             }
         }
+        let word = standing.get(&(STALLED.to_owned(), String::new()));
+        let word = word.map_or("inactive", |one| one.known.state.as_str());
+        let word = if word == "resolved" { "inactive" } else { word };
+        let is_silent = fleet.minute * 60 - heard > 600;
+        assert_eq!(word, stalled.step(is_silent, fleet.minute, 5, 0), "{STALLED} at {minute}");
+        words.insert((STALLED.to_owned(), String::new()), word);
         record.push(words);
     }
     let last = beside.truth(fleet.minute).await;
@@ -212,7 +235,9 @@ fn assert_eventful(record: &Record) {
             assert!(!fired.contains(&(rule, service)), "{rule} of {service}");
         }
     }
+    assert!(fired.contains(&(STALLED, "")), "{STALLED} never fires");
     let over = record.last().unwrap();
+    assert_eq!(over[&(STALLED.to_owned(), String::new())], "inactive");
     assert_eq!(over[&("Retrylens429Spike".to_owned(), "limited".to_owned())], "inactive");
 }
 
@@ -303,6 +328,11 @@ async fn prometheus_fires_and_resolves_with_the_evaluator_for_every_rule_and_pai
     let all = SERVICES.len() * sql_form::RULES.len() * (record.len() - 1);
     assert!(compared * 100 > all * 95, "{compared} of {all}");
     let rules = prometheus::rules(&settings(), "https://lens.example.com");
+    // The samples stand at the ends of the minutes.
+    let stamped =
+        scraped.iter().zip(MIDNIGHT - BEFORE + 1..).map(|(text, minute)| (minute * 60, text));
+    let found = replay_prometheus::evaluate(&rules, &stamped.collect::<Vec<_>>());
+    replay_prometheus::compare(&record, MIDNIGHT + 1, &found);
     let test = |checks: Vec<Value>| json!({"interval": "1m", "input_series": series(&scraped), "promql_expr_test": checks});
     promtool::test(&rules, &[test(checks.clone())]).unwrap_or_else(|e| panic!("{e}"));
     // A comparison that can't fail would mean nothing.

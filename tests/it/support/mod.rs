@@ -5,6 +5,7 @@ pub(crate) mod http;
 pub(crate) mod postgres;
 pub(crate) mod postgres_server;
 pub(crate) mod process;
+pub(crate) mod prometheus;
 pub(crate) mod secrets;
 
 pub(crate) use app::{Answer, TestApp};

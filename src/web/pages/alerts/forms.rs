@@ -2,20 +2,19 @@
 
 use super::Wanted;
 use super::known_rule;
-use super::model::page;
+use super::model::{There, page};
 use crate::domain::alerts::notice::Subject;
 use crate::domain::redact;
-use crate::domain::time::{DAY_MS, MINUTE_MS, Millis, UnixMillis};
-use crate::store::{Acknowledgement, NewSilence, Silence};
+use crate::domain::time::{DAY_MS, MINUTE_MS, Millis, UnixMillis, Window};
+use crate::store::{Acknowledgement, KnownAlert, NewSilence, Silence};
 use crate::web::api::Problems;
-use crate::web::extract::{Form, Path};
+use crate::web::extract::{Form, Path, object};
 use crate::web::pages::address::{self, AddressError, filled};
 use crate::web::pages::model::Stamp;
 use crate::web::{AppState, Code, Failure};
 use axum::extract::State;
 use axum::response::Redirect;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -190,16 +189,6 @@ fn until(
     Ok(until)
 }
 
-/// Reads a request out of a JSON body. A list would be read as the fields in their order.
-pub(crate) fn read<T: DeserializeOwned>(body: Value, what: &str) -> Result<T, Failure> {
-    if !body.is_object() {
-        return Err(Failure::new(Code::InvalidBody, format!("Expected a JSON object: {what}.")));
-    }
-    serde_json::from_value(body).map_err(|error| {
-        Failure::new(Code::InvalidBody, format!("A field of {what} can't be used: {error}."))
-    })
-}
-
 /// Keeps a silence.
 pub(crate) async fn silence(
     state: &AppState,
@@ -221,6 +210,16 @@ pub(crate) async fn silence(
         "alerts are silenced"
     );
     Ok(kept)
+}
+
+/// What silences may cover.
+pub(crate) async fn there(state: &AppState) -> Result<There, Failure> {
+    let to = state.clock.now().plus(Millis(MINUTE_MS));
+    let window = Window { from: to.plus(Millis(-MAX_AHEAD.0)), to };
+    let (_, known) = state.store.known_alerts().await?;
+    let is_on = |alert: &KnownAlert| matches!(alert.state.as_str(), "firing" | "pending");
+    let on = known.into_iter().filter(is_on).map(|alert| (alert.rule, alert.subject));
+    Ok(There { names: state.store.labels(window).await?, alerts: on.collect() })
 }
 
 /// Ends a silence.
@@ -279,7 +278,7 @@ pub(crate) async fn create(
     Form(form): Form<BTreeMap<String, String>>,
 ) -> Result<Redirect, Failure> {
     let (fields, back) = fields(form);
-    silence(&state, &read(fields, "a silence")?).await?;
+    silence(&state, &object(fields, "a silence")?).await?;
     Ok(Redirect::to(&format!("{back}#silences")))
 }
 
@@ -307,7 +306,7 @@ pub(crate) async fn acknowledge_alert(
     Path(id): Path<i64>,
     Form(form): Form<BTreeMap<String, String>>,
 ) -> Result<Redirect, Failure> {
-    let request = read(fields(form).0, "an acknowledgement")?;
+    let request = object(fields(form).0, "an acknowledgement")?;
     acknowledge(&state, id, &request).await?;
     Ok(Redirect::to(&page(id)))
 }

@@ -15,19 +15,20 @@ use super::address::{self, Address, AddressError, filled};
 use super::chart::Size;
 use super::model::{Shell, Stamp};
 use super::overview::Range;
-use super::{render, words};
+use super::{framed, render_with, words};
 use crate::domain::alerts::{AlertSettings, RULES, Rule, Severity, Watch};
 use crate::domain::stored::TimeBasis;
 use crate::domain::time::{DAY_MS, HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
 use crate::store::{Alert, Delivery, Order, Silence, Standing};
 use crate::web::api::Problems;
 use crate::web::extract::Query;
+use crate::web::parameters::Hint;
 use crate::web::{AppState, Failure};
 use askama::Template;
 use axum::extract::State;
 use axum::response::Html;
 use drawing::{Drawing, Drawn};
-use model::{AlertOut, DeliveryOut, SilenceOut};
+use model::{AlertOut, DeliveryOut, SilenceOut, There};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -60,6 +61,12 @@ pub struct AlertParams {
     /// Alerts that ended since then are listed too, RFC 3339; a day before now where absent.
     #[param(example = "2026-11-11T07:00:00Z")]
     pub from: Option<String>,
+    /// Alerts that ended from then on are not listed, RFC 3339; what fires or is pending is, since it
+    /// is so now.
+    #[param(example = "2026-11-11T08:00:00Z")]
+    pub to: Option<String>,
+    /// `received`, as everywhere; alerts go by nothing else.
+    pub time: Option<String>,
 }
 
 /// Which alerts are asked for, read.
@@ -75,6 +82,8 @@ pub struct Wanted {
     pub environment: Option<String>,
     /// Since when ended ones are listed.
     pub from: UnixMillis,
+    /// Until when.
+    pub to: Option<UnixMillis>,
 }
 
 impl AlertParams {
@@ -85,6 +94,12 @@ impl AlertParams {
         if let Some(name) = &alert {
             known_rule("alert", name)?;
         }
+        if filled(self.time.as_deref()).is_some_and(|word| word != TimeBasis::Received.as_str()) {
+            return Err(AddressError::new(
+                "time",
+                "expected received: alerts go by time of receipt",
+            ));
+        }
         let day_ago = address::last_hour(now).to.plus(Millis(-DAY_MS));
         Ok(Wanted {
             alert,
@@ -93,6 +108,7 @@ impl AlertParams {
             environment: own(&self.environment),
             from: filled(self.from.as_deref())
                 .map_or(Ok(day_ago), |text| address::moment("from", text))?,
+            to: filled(self.to.as_deref()).map(|text| address::moment("to", text)).transpose()?,
         })
     }
 }
@@ -115,6 +131,7 @@ impl Wanted {
             && fits(&self.service, &subject.service)
             && fits(&self.upstream, &subject.upstream)
             && fits(&self.environment, &subject.environment)
+            && (is_on(alert) || self.to.is_none_or(|to| alert.since < to))
     }
 
     /// The address of these alerts below `path`.
@@ -125,6 +142,7 @@ impl Wanted {
             .with_some("upstream", self.upstream.as_deref())
             .with_some("environment", self.environment.as_deref())
             .with("from", &self.from.to_rfc3339())
+            .with_some("to", self.to.map(UnixMillis::to_rfc3339).as_deref())
             .finish()
     }
 
@@ -186,6 +204,8 @@ pub struct Input {
     pub drawings: BTreeMap<i64, Drawing>,
     /// Silences that are not over.
     pub silences: Vec<Silence>,
+    /// What those may cover.
+    pub there: There,
     /// Who is told.
     pub receivers: Vec<String>,
     /// What waits.
@@ -221,13 +241,17 @@ impl Input {
             }
         }
         let to = standing.evaluated_at.unwrap_or(now);
+        let silences = store.silences(now).await?;
+        let there =
+            if silences.is_empty() { There::default() } else { forms::there(state).await? };
         let hour = Window { from: to.plus(Millis(-HOUR_MS)), to };
         Ok(Self {
             standing,
             pairs: store.pairs(hour, TimeBasis::Received).await?.len(),
             alerts,
             drawings,
-            silences: store.silences(now).await?,
+            silences,
+            there,
             receivers: receivers(state),
             waiting: store.deliveries(Order::Waiting, MAX_DELIVERIES).await?,
             ended: store.deliveries(Order::Ended, MAX_DELIVERIES).await?,
@@ -294,7 +318,11 @@ impl Alerts {
                 .collect(),
             total: alerts.len(),
             next: None,
-            silences: input.silences.iter().map(|one| SilenceOut::of(one, *now)).collect(),
+            silences: input
+                .silences
+                .iter()
+                .map(|one| SilenceOut::beside(one, &input.there, *now))
+                .collect(),
             receivers: input.receivers.clone(),
             waiting: told(&input.waiting),
             told: told(&input.ended),
@@ -320,8 +348,9 @@ pub(super) fn evaluation_note(evaluated_at: Option<UnixMillis>, now: UnixMillis)
 pub(crate) async fn show(
     State(state): State<AppState>,
     Query(params): Query<AlertParams>,
+    hint: Hint,
 ) -> Result<Html<String>, Failure> {
-    render(&AlertsPage::new(Input::fetch(&state, &params, true).await?))
+    render_with(AlertsPage::new(Input::fetch(&state, &params, true).await?), hint)
 }
 
 /// An alert with its drawing.
@@ -349,6 +378,8 @@ pub struct AlertsPage {
     headline: String,
     evaluated: Option<String>,
 }
+
+framed!(AlertsPage);
 
 impl AlertsPage {
     /// The page for `input`.
@@ -426,7 +457,8 @@ fn ranges(wanted: &Wanted, now: UnixMillis) -> Vec<Range> {
     [("24 hours", 1), ("7 days", 7), ("30 days", 30), ("90 days", 90)]
         .into_iter()
         .map(|(word, days)| {
-            let wanted = Wanted { from: to.plus(Millis(-days * DAY_MS)), ..wanted.clone() };
+            let wanted =
+                Wanted { from: to.plus(Millis(-days * DAY_MS)), to: None, ..wanted.clone() };
             Range { href: wanted.address("/alerts"), word }
         })
         .collect()
@@ -445,6 +477,8 @@ mod tests {
             upstream: Some("API.example.com".to_owned()),
             environment: Some(String::new()),
             from: None,
+            to: Some("2026-11-11T08:00:00Z".to_owned()),
+            time: Some("received".to_owned()),
         };
         let wanted = params.wanted(now).unwrap();
         assert_eq!(wanted.from, now.plus(Millis(-DAY_MS)));
@@ -456,6 +490,8 @@ mod tests {
         assert_eq!(odd.wanted(now).unwrap_err().name, "alert");
         let odd = AlertParams { from: Some("x".to_owned()), ..AlertParams::default() };
         assert_eq!(odd.wanted(now).unwrap_err().name, "from");
+        let odd = AlertParams { time: Some("event".to_owned()), ..AlertParams::default() };
+        assert_eq!(odd.wanted(now).unwrap_err().name, "time");
     }
 
     #[test]

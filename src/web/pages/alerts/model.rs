@@ -1,10 +1,12 @@
 //! Alerts, silences and deliveries as the pages and the API write them.
 
-use crate::domain::alerts::evaluate::{Finding, Met, Ratio, Reading};
+use crate::domain::alerts::evaluate::Ratio;
 use crate::domain::alerts::notice::{self, Subject};
 use crate::domain::alerts::{AlertSettings, AlertState, Hold, Rule, Severity, Transition};
+use crate::domain::stored::Labels;
 use crate::domain::time::{Millis, UnixMillis};
-use crate::store::{self, Alert, Delivery, Ended, HistoryItem};
+use crate::export::readings::{Compared, ReadingOut};
+use crate::store::{self, Alert, Delivery, Ended, HistoryItem, NewSilence};
 use crate::web::pages::address::Address;
 use crate::web::pages::docs::severity_kind;
 use crate::web::pages::model::Stamp;
@@ -12,42 +14,7 @@ use crate::web::pages::words;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// One side of a comparison at one evaluation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct Compared {
-    /// The part.
-    pub part: i64,
-    /// The whole; 1 for a plain number.
-    pub whole: i64,
-    /// What it was compared with, with the sign: `> 20%`.
-    pub limit: String,
-    /// Whether it held; null where a measure was not counted.
-    pub met: Option<bool>,
-}
-
 impl Compared {
-    fn of(reading: &Reading) -> Self {
-        Self {
-            part: reading.value.part,
-            whole: reading.value.whole,
-            limit: reading.limit.clone(),
-            met: match reading.met {
-                Met::Yes => Some(true),
-                Met::No => Some(false),
-                Met::Unknown => None,
-            },
-        }
-    }
-
-    /// The badge of whether it held.
-    pub fn kind(&self) -> &'static str {
-        match self.met {
-            Some(true) => "finding",
-            Some(false) => "clear",
-            None => "not-seen",
-        }
-    }
-
     /// The word for whether it held.
     pub fn word(&self) -> &'static str {
         match self.met {
@@ -58,45 +25,7 @@ impl Compared {
     }
 }
 
-/// A comparison of a rule: with the values that made the alert, and with the latest ones.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
-pub struct ReadingOut {
-    /// What is compared: `retries / requests`.
-    pub what: String,
-    /// Minutes before the evaluation that it is summed over; 0 for a moment.
-    pub minutes: u32,
-    /// With the values that made the alert pending or firing.
-    pub made: Option<Compared>,
-    /// With the values of the last evaluation; null where nothing was received any more.
-    pub latest: Option<Compared>,
-}
-
 impl ReadingOut {
-    fn all(made: &Finding, latest: &Finding) -> Vec<Self> {
-        // In the order of the rule; a version in between may have changed that.
-        let is_same = |a: &Reading, b: &Reading| a.what == b.what && a.minutes == b.minutes;
-        let find = |place: usize, one: &Reading| {
-            let there = latest.readings.get(place).filter(|other| is_same(one, other));
-            there.or_else(|| latest.readings.iter().find(|other| is_same(one, other)))
-        };
-        if made.readings.is_empty() {
-            let only_latest = |one: &Reading| Self {
-                what: one.what.clone(),
-                minutes: one.minutes,
-                made: None,
-                latest: Some(Compared::of(one)),
-            };
-            return latest.readings.iter().map(only_latest).collect();
-        }
-        let both = |(place, one): (usize, &Reading)| Self {
-            what: one.what.clone(),
-            minutes: one.minutes,
-            made: Some(Compared::of(one)),
-            latest: find(place, one).map(Compared::of),
-        };
-        made.readings.iter().enumerate().map(both).collect()
-    }
-
     /// What is compared, in words.
     pub fn what_text(&self) -> String {
         measures(&self.what)
@@ -120,6 +49,16 @@ impl ReadingOut {
     pub fn limit_now(&self) -> Option<String> {
         let (made, latest) = (self.made.as_ref()?, self.latest.as_ref()?);
         (made.limit != latest.limit).then(|| spaced(&latest.limit))
+    }
+
+    /// The badge of whether a side held: of what it is a sign of, or of enough traffic.
+    pub fn kind(&self, side: &Compared) -> &'static str {
+        match side.met {
+            Some(true) if self.is_floor => "plain",
+            Some(true) => "finding",
+            Some(false) => "clear",
+            None => "not-seen",
+        }
     }
 
     /// A side's number, worded.
@@ -191,6 +130,10 @@ pub struct SilenceOut {
     pub made_at: Stamp,
     /// Whether it is in force at the time of asking.
     pub is_active: bool,
+    /// What is to be said of it: that it names something that nothing was heard of, which may be a
+    /// typo, or that it covers no alert at present. Null where there is nothing, or where that was
+    /// not looked at.
+    pub note: Option<String>,
 }
 
 impl SilenceOut {
@@ -209,7 +152,52 @@ impl SilenceOut {
             why: of.why.clone(),
             made_at: Stamp(silence.made_at),
             is_active: (of.from..of.until).contains(&now),
+            note: None,
         }
+    }
+
+    /// As [`Self::of`], with what is to be said of it beside what is there.
+    pub fn beside(silence: &store::Silence, there: &There, now: UnixMillis) -> Self {
+        Self { note: there.note(&silence.of), ..Self::of(silence, now) }
+    }
+}
+
+/// What a silence may cover.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct There {
+    /// Names that were heard of lately.
+    pub names: Labels,
+    /// Alerts that fire or are pending.
+    pub alerts: Vec<(String, Subject)>,
+}
+
+impl There {
+    fn note(&self, silence: &NewSilence) -> Option<String> {
+        let NewSilence { rule, subject, .. } = silence;
+        let fields = [
+            ("service", &subject.service, &self.names.services),
+            ("upstream", &subject.upstream, &self.names.upstreams),
+            ("environment", &subject.environment, &self.names.environments),
+        ];
+        let unknown: Vec<String> = fields
+            .into_iter()
+            .filter(|(_, name, known)| !name.is_empty() && !known.contains(name))
+            .map(|(field, name, _)| format!("{field} \u{201c}{name}\u{201d}"))
+            .collect();
+        if !unknown.is_empty() {
+            let unknown = unknown.join(" and ");
+            return Some(format!(
+                "Nothing was heard of {unknown} in the last 31 days: is it spelt right?"
+            ));
+        }
+        let fits = |own: &str, name: &str| own.is_empty() || own == name;
+        let is_covered = self.alerts.iter().any(|(alert, of)| {
+            fits(rule, alert)
+                && fits(&subject.service, &of.service)
+                && fits(&subject.upstream, &of.upstream)
+                && fits(&subject.environment, &of.environment)
+        });
+        (!is_covered).then(|| "No alert that fires or is pending is covered by it now.".to_owned())
     }
 }
 
@@ -354,7 +342,7 @@ impl AlertOut {
     /// The value that it fired with: the first comparison of its rule that held.
     pub fn value(&self) -> String {
         let held = |one: &&ReadingOut| one.made.as_ref().is_some_and(|side| side.met == Some(true));
-        let first = self.readings.iter().find(held);
+        let first = self.readings.iter().filter(|one| !one.is_floor).find(held);
         first
             .and_then(|one| Some(one.value(one.made.as_ref()?)))
             .unwrap_or_else(|| words::NO_DATA.to_owned())
@@ -447,14 +435,13 @@ pub struct RatioOut {
 impl ChangeOut {
     /// A change out of an alert's history.
     pub fn of(item: &HistoryItem) -> Self {
-        let nothing = Finding { met: Met::No, value: None, readings: Vec::new() };
         Self {
             number: item.number,
             at: Stamp(item.at),
             change: item.change,
             state: item.state.as_str(),
             value: item.finding.value.map(|Ratio { part, whole }| RatioOut { part, whole }),
-            readings: ReadingOut::all(&nothing, &item.finding),
+            readings: ReadingOut::latest(&item.finding.readings),
         }
     }
 
@@ -601,6 +588,7 @@ impl DeliveryOut {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::domain::alerts::evaluate::{Finding, Met, Reading};
 
     fn reading(what: &str, minutes: u32, part: i64, whole: i64, limit: &str) -> ReadingOut {
         let value = Ratio { part, whole };

@@ -137,6 +137,7 @@ impl AlertPage {
             upstream: alert.upstream.clone(),
             environment: alert.environment.clone(),
             from: input.now,
+            to: None,
         };
         let note = evaluation_note(input.evaluated_at, input.now).filter(|_| !alert.is_over());
         let twin = format!("/api/v1{}", alert.page);
