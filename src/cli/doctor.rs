@@ -92,7 +92,7 @@ pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCod
 fn show_settings(config: &Config, all: bool, output: &mut dyn Write) -> std::io::Result<()> {
     let mut section = "";
     let (shown, rest): (Vec<_>, Vec<_>) =
-        config.effective().into_iter().partition(|one| all || one.origin != Origin::Default);
+        config.effective().iter().partition(|one| all || one.origin != Origin::Default);
     for setting in &shown {
         if setting.section != section {
             section = &setting.section;

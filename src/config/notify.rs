@@ -321,8 +321,7 @@ pub(super) fn shown(receivers: &[Value]) -> String {
             *url = Url::parse(url)
                 .ok()
                 .and_then(|url| origin(&url))
-                .map(|origin| format!("{origin}/(hidden)"))
-                .unwrap_or_else(|| "(hidden)".to_owned());
+                .map_or_else(|| "(hidden)".to_owned(), |origin| format!("{origin}/(hidden)"));
         }
         value
     });

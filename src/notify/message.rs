@@ -99,9 +99,10 @@ pub fn webhook(due: &Due, base: &str) -> String {
         alert_url: links::alert(base, due.alert_id),
         dashboard_url: notice.dashboard_url.as_deref(),
         runbook_url: &notice.runbook_url,
-        readings: match is_over(notice) {
-            true => ReadingOut::latest(&notice.readings),
-            false => ReadingOut::made(&notice.readings),
+        readings: if is_over(notice) {
+            ReadingOut::latest(&notice.readings)
+        } else {
+            ReadingOut::made(&notice.readings)
         },
     };
     let r#type = if is_over(notice) { "alert.resolved" } else { "alert.firing" };

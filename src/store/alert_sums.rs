@@ -176,10 +176,11 @@ FROM alert_minutes WHERE minute >= $1 AND minute < $2";
 /// All pairs of which a served first attempt was seen.
 const READ_SERVED: &str = "SELECT service, upstream, environment, vantage FROM alert_pairs";
 
-/// When the newest event before `$1` (in milliseconds; `$2` the same in minutes) was received.
+/// When the newest event before `$1` (in milliseconds; `$2` the same in minutes) was received. Of the
+/// hour that `$2` lies in nothing is known but what is among the events: others of it may be later.
 const LAST_BEFORE: &str = "\
 SELECT COALESCE((SELECT MAX(received_at) FROM events WHERE received_at < $1), \
-(SELECT MAX(received) FROM spans WHERE width = 60 AND received < $2) * 60000)";
+(SELECT MAX(received) FROM spans WHERE width = 60 AND received + 60 <= $2) * 60000)";
 
 /// Removes what was noted before the minute `$1`.
 const FORGET_NOTED: &str = "DELETE FROM alert_minutes WHERE minute < $1";

@@ -7,8 +7,9 @@ use retrylens::domain::alerts::{AlertState, Severity, Transition};
 use retrylens::domain::stored::Scope;
 use retrylens::domain::time::{DAY_MS, MINUTE_MS, Millis, UnixMillis};
 use retrylens::metrics::{Caps, Metrics};
-use retrylens::store::{Acknowledgement, Ended, NewSilence, Order, Sent, Store};
+use retrylens::store::{Acknowledgement, Alert, Ended, NewSilence, Order, Sent, Standing, Store};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 macro_rules! on_both {
     ($($case:ident),+ $(,)?) => {
@@ -46,10 +47,14 @@ on_both!(
     a_pair_is_counted_from_its_outermost_source,
     environments_are_alerts_of_their_own,
     no_event_from_anybody_is_an_alert,
+    a_first_event_is_no_silence_before_it,
     what_is_due_is_given_to_one_at_a_time,
     what_failed_comes_again_with_the_same_key_and_what_is_out_of_date_does_not,
     a_silence_holds_back_what_fires_and_lets_pass_what_is_over,
     an_acknowledgement_lasts_as_long_as_the_firing,
+    how_alerts_stand_is_counted,
+    what_was_told_of_one_alert_is_listed_newest_first,
+    leases_are_freed_at_a_start_only_where_no_other_process_can_have_them,
     what_is_old_is_removed,
 );
 
@@ -350,6 +355,15 @@ async fn no_event_from_anybody_is_an_alert(store: Store) {
     assert_eq!(fleet.status(STALLED, "").await, "resolved");
 }
 
+async fn a_first_event_is_no_silence_before_it(store: Store) {
+    // In mid-hour, and between the minute that is evaluated and its evaluation.
+    let mut fleet = Fleet::new(store, 37);
+    fleet.send(vec![served("checkout", 1)]).await;
+    let now = at(fleet.minute).plus(Millis(40_000));
+    assert_eq!(fleet.evaluator.catch_up(now).await.unwrap(), 1);
+    assert_eq!(fleet.status("RetrylensIngestStalled", "").await, "inactive");
+}
+
 /// A fleet whose spike fires, and what is to be told of it alone.
 async fn firing(store: &Store) -> Fleet {
     let mut fleet = Fleet::new(store.clone(), 0);
@@ -550,4 +564,78 @@ async fn what_is_old_is_removed(store: Store) {
     let all = counts(now.plus(Millis(91 * DAY_MS))).await;
     assert_eq!(all.0, on);
     assert!(of_firing().await, "{all:?}");
+}
+
+async fn how_alerts_stand_is_counted(store: Store) {
+    assert_eq!(store.alerts_standing().await.unwrap(), Standing::default());
+    let mut fleet = Fleet::new(store.clone(), 0);
+    weather(&mut fleet, 5, 0).await;
+    let calm = store.alerts_standing().await.unwrap();
+    assert_eq!((calm.firing, calm.pending), (0, 0));
+    assert_eq!(calm.evaluated_at, Some(at(fleet.minute)));
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        fleet.live(storm("checkout")).await;
+        let standing = store.alerts_standing().await.unwrap();
+        let count = |all: &BTreeMap<(String, String), Alert>, word: &str| {
+            let there = all.values().filter(|alert| alert.known.state.as_str() == word).count();
+            i64::try_from(there).unwrap()
+        };
+        let all = fleet.standing().await;
+        let counted = (count(&all, "firing"), count(&all, "pending"));
+        assert_eq!((standing.firing, standing.pending), counted);
+        assert_eq!(standing.evaluated_at, Some(at(fleet.minute)));
+        seen.push(counted);
+    }
+    assert!(seen.iter().any(|one| one.1 > 0) && seen.iter().any(|one| one.0 > 1), "{seen:?}");
+    // What is over stands for nothing.
+    while fleet.status(SPIKE, "checkout").await != "resolved" {
+        fleet.live(vec![served("checkout", 60)]).await;
+    }
+    let over = store.alerts_standing().await.unwrap();
+    assert!(over.firing < seen.last().unwrap().0, "{over:?}");
+}
+
+async fn what_was_told_of_one_alert_is_listed_newest_first(store: Store) {
+    let mut fleet = firing(&store).await;
+    let id = fleet.standing().await[&(SPIKE.to_owned(), "checkout".to_owned())].known.id;
+    let waiting = store.deliveries_of(id, 10).await.unwrap();
+    assert_eq!(waiting.len(), 1);
+    assert_eq!((waiting[0].of.alert_id, waiting[0].ended), (id, None));
+    let now = fleet.clock.now();
+    let due = store.take_due("pager", now, LEASE, 10).await.unwrap().pop().unwrap();
+    // Within a go: the attempt before is told, and the next one counted.
+    let next_at = now.plus(Millis(700));
+    store.note_failed(&due, "answered 503", next_at).await.unwrap();
+    store.note_attempt(&due).await.unwrap();
+    let one = store.deliveries_of(id, 10).await.unwrap().remove(0);
+    assert_eq!((one.of.go, one.attempts, &*one.last_error), (2, 3, "answered 503"));
+    assert_eq!((one.next_at, one.leased_until), (next_at, now.plus(LEASE)));
+    store.record_sent(&due, &Sent::Delivered, now).await.unwrap();
+    while fleet.status(SPIKE, "checkout").await != "resolved" {
+        fleet.live(vec![served("checkout", 60)]).await;
+    }
+    let both = store.deliveries_of(id, 10).await.unwrap();
+    let told: Vec<_> =
+        both.iter().map(|one| (one.of.notice.change, one.ended.map(|(how, _)| how))).collect();
+    assert_eq!(told, [(Transition::Resolved, None), (Transition::Fired, Some(Ended::Delivered))]);
+    assert_eq!(store.deliveries_of(id, 1).await.unwrap(), both[..1]);
+    assert_eq!(store.deliveries_of(id + 1_000, 10).await.unwrap(), []);
+}
+
+async fn leases_are_freed_at_a_start_only_where_no_other_process_can_have_them(store: Store) {
+    let fleet = firing(&store).await;
+    let now = fleet.clock.now();
+    let taken = store.take_due("pager", now, LEASE, 10).await.unwrap();
+    assert_eq!(taken.len(), 1);
+    let is_on_postgres = format!("{store:?}").contains("Postgres");
+    let freed = store.free_leases().await.unwrap();
+    let again = store.take_due("pager", now, LEASE, 10).await.unwrap();
+    if is_on_postgres {
+        assert_eq!((freed, again.len()), (0, 0), "another replica may be sending it");
+    } else {
+        assert_eq!((freed, again.len()), (1, 1));
+        assert_eq!(again[0].notice, taken[0].notice);
+    }
+    assert_eq!(store.free_leases().await.unwrap(), usize::from(!is_on_postgres));
 }

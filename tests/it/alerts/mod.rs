@@ -4,6 +4,7 @@ mod contract;
 mod cost;
 mod fleet;
 mod leader;
+mod live;
 mod replay;
 mod replay_prometheus;
 mod sql_form;

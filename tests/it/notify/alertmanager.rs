@@ -3,16 +3,16 @@
 use super::receiver::{Receiver, Reply, Seen};
 use super::{change, ended, store, until};
 use crate::support::Process;
-use crate::support::http::Client;
+use crate::support::http::in_one_piece;
 use retrylens::domain::alerts::Transition::{Fired, Resolved};
 use serde_json::Value;
 use std::net::{SocketAddr, TcpListener};
 use std::process::{Child, Command, Stdio};
 
 /// A running Alertmanager with a folder of its own. It is killed when dropped.
-struct Alertmanager {
+pub(crate) struct Alertmanager {
     child: Child,
-    address: SocketAddr,
+    pub(crate) address: SocketAddr,
     folder: tempfile::TempDir,
 }
 
@@ -25,7 +25,7 @@ impl Drop for Alertmanager {
 
 impl Alertmanager {
     /// Tells `webhook` at once of everything.
-    async fn start(webhook: &str) -> Self {
+    pub(crate) async fn start(webhook: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let config = format!(
@@ -53,13 +53,13 @@ impl Alertmanager {
 
     /// The answer, if it is one.
     async fn get(&self, path: &str) -> Option<String> {
-        let mut client = Client::new(self.address);
-        let path = path.to_owned();
-        let answer = tokio::task::spawn_blocking(move || client.get(&path)).await.unwrap()?;
+        let (address, path) = (self.address, path.to_owned());
+        let asking = tokio::task::spawn_blocking(move || in_one_piece(address, &path));
+        let answer = asking.await.unwrap()?;
         (answer.status == 200).then_some(answer.text)
     }
 
-    async fn alerts(&self) -> Vec<Value> {
+    pub(crate) async fn alerts(&self) -> Vec<Value> {
         let text = self.get("/api/v2/alerts").await.unwrap_or_else(|| "[]".to_owned());
         serde_json::from_str(&text).unwrap()
     }

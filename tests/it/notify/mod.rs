@@ -1,7 +1,7 @@
 //! Telling others of alerts: receivers that limit, fail and vanish, a real Alertmanager, and a server
 //! that answers as Grafana does.
 
-mod alertmanager;
+pub(crate) mod alertmanager;
 mod delivery;
 mod grafana;
 pub(crate) mod receiver;

@@ -99,6 +99,20 @@ impl Client {
     }
 }
 
+/// `GET`s `path` by HTTP/1.0, to which every server answers in one piece, whatever its length; `None`
+/// where no answer came.
+pub(crate) fn in_one_piece(address: SocketAddr, path: &str) -> Option<Reply> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5)).ok()?;
+    stream.set_read_timeout(Some(PATIENCE)).ok()?;
+    let request = format!("GET {path} HTTP/1.0\r\nhost: localhost\r\n\r\n");
+    stream.write_all(request.as_bytes()).ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    Some(Reply { status, head: head.to_owned(), text: body.to_owned() })
+}
+
 /// Reads one answer with a `content-length`; `None` where the connection ends before its end.
 pub(crate) fn read_reply(stream: &mut impl BufRead) -> Option<Reply> {
     let mut head = String::new();

@@ -1,9 +1,8 @@
 //! Debian's Prometheus and its promtool, as processes.
 
-use super::http::Client;
+use super::http::{Client, in_one_piece};
 use serde_json::Value;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -67,15 +66,8 @@ impl Prometheus {
     pub(crate) fn get(&self, path: &str, parameters: &[(&str, &str)]) -> Value {
         let query: String =
             url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
-        // To HTTP/1.0 it answers in one piece, whatever its length.
-        let request = format!("GET /api/v1/{path}?{query} HTTP/1.0\r\nhost: localhost\r\n\r\n");
-        let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
-        let (_, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{}", self.said()));
-        let mut answer: Value =
-            serde_json::from_str(body).unwrap_or_else(|e| panic!("{e}: {text}"));
+        let answer = in_one_piece(self.address, &format!("/api/v1/{path}?{query}"));
+        let mut answer = answer.unwrap_or_else(|| panic!("no answer: {}", self.said())).json();
         assert_eq!(answer["status"], "success", "{path} {parameters:?}: {answer}");
         answer["data"].take()
     }
