@@ -11,7 +11,7 @@ use crate::domain::key_hash::KeyHasher;
 use crate::domain::retry_policy::{Failure, Next, Policy};
 use crate::domain::time::Millis;
 use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, unknown_format};
-use crate::notify::client::{Client, Outgoing};
+use crate::notify::client::{Client, Method, Outgoing};
 use crate::pipeline::{Intake, IntakeError, IntakeSettings};
 use crate::store::Store;
 use anyhow::{Context as _, bail};
@@ -545,7 +545,7 @@ async fn send(
     let began = SystemClock.now();
     for attempt in 1_u32.. {
         let request = Outgoing {
-            method: reqwest::Method::POST,
+            method: Method::POST,
             url: address,
             headers: &headers,
             body: Some(&body),
