@@ -45,6 +45,9 @@ pub(super) struct Args {
     /// The upstream, for lines that name no host.
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
+    /// What the gateway is called, to tell it from others of its product.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
     /// The log is that of the application's own server.
     #[arg(long)]
     origin: bool,
@@ -396,6 +399,7 @@ impl Work<'_> {
             environment: self.args.environment.clone(),
             host: self.args.host.clone(),
             vantage: if self.args.origin { Vantage::Origin } else { Vantage::Gateway },
+            name: self.args.name.clone(),
             source,
         }
     }
@@ -459,6 +463,7 @@ impl Work<'_> {
             ("environment", self.args.environment.as_deref()),
             ("host", self.args.host.as_deref()),
             ("vantage", Some(vantage)),
+            ("name", self.args.name.as_deref()),
             ("source", source),
             ("offset", source.map(|_| offset.as_str())),
         ] {

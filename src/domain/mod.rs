@@ -11,6 +11,8 @@
 //! - [`classify`]: who wrote the response, and which kind of limit it was.
 //! - [`redact`], [`key_hash`]: what must never be stored, and what stands in for it.
 //! - [`stored`], [`stats`], [`checklist`]: from stored attempts to the eight steps.
+//! - [`joins`]: what several vantages saw of one attempt, put together by its ids.
+//! - [`sources`]: where events come from, and what each source lacks.
 //! - [`alerts`]: rules as values, their evaluation, and the life of an alert.
 //! - [`spans`]: spans of OpenTelemetry, and the operations that they tell of.
 //! - [`retry_policy`]: the policy that we recommend, and keep for everything we send.
@@ -22,11 +24,13 @@ pub mod classify;
 pub mod event;
 pub mod headers;
 pub mod http_date;
+pub mod joins;
 pub mod key_hash;
 pub mod redact;
 pub mod response;
 pub mod retry_after;
 pub mod retry_policy;
+pub mod sources;
 pub mod spans;
 pub mod spelling;
 pub mod stats;

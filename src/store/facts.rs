@@ -1,16 +1,17 @@
 //! Everything that the eight steps look at, from one snapshot.
 
 use super::counts::{BySeries, TopActors};
+use super::joins::joined;
 use super::lists::{identity, order};
 use super::reader::{Arg, Reader};
 use super::{Store, StoreError, sql};
-use crate::domain::checklist::operations::{MAX_RECORDS, joined_attempts};
 use crate::domain::checklist::{Comparison, Facts, KeyService};
 use crate::domain::event::Vantage;
+use crate::domain::joins::prove;
 use crate::domain::stats::waits::WaitCounts;
 use crate::domain::stored::{Bucket, Counts, History, Mark, StoredEvent, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, MINUTE_MS, UnixMillis, Window};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 
 /// Most attempts that facts carry. A share among 1,000 refusals is known to three points in a
 /// hundred, and more would hardly change what a step says; reading and judging each takes some 45 µs
@@ -144,7 +145,7 @@ impl Store {
         let before_view = View { window: Window { from, to: view.window.from }, ..view.clone() };
         let before = self.totals_in(reader, &kept.countable(&before_view), source).await?;
         let buckets = self.buckets_in(reader, view, source, bucket_width_ms(view.window)).await?;
-        let (attempts, mut attempts_complete) =
+        let (mut attempts, mut attempts_complete) =
             sample(reader, view, source, counts.totals.attempts, cap).await?;
         attempts_complete &= kept.events.by(view.time) <= view.window.from;
         let promised = self.promised(reader, view, source).await?;
@@ -153,6 +154,7 @@ impl Store {
             (Vec::new(), false, false);
         if has_observations {
             observations = joined(reader, source, &attempts).await?;
+            prove(&mut attempts, &observations);
             // What is counted is no observation of itself; only those further inside are.
             has_gateway_source = source < Vantage::Gateway
                 && self.has_vantage(reader, view, Vantage::Gateway).await?;
@@ -334,58 +336,6 @@ impl Kept {
         self.events.sort_by(|a, b| order(a).cmp(&order(b)));
         self.events
     }
-}
-
-/// Reads the forms of one id of an event.
-type IdsOf = fn(&StoredEvent) -> Vec<String>;
-
-/// What those further inside than `source` saw of these attempts: observations with the same request, ray or trace id.
-/// Which ones are looked for is [`joined_attempts`]'s to say, so that the steps know what was not.
-async fn joined(
-    reader: &mut Reader,
-    source: Vantage,
-    attempts: &[StoredEvent],
-) -> Result<Vec<StoredEvent>, StoreError> {
-    let inside = match source {
-        Vantage::Client => "<> 'client'",
-        Vantage::Gateway => "= 'origin'",
-        Vantage::Origin => return Ok(Vec::new()),
-    };
-    let chosen = joined_attempts(attempts);
-    let mut found: BTreeMap<(UnixMillis, String), StoredEvent> = BTreeMap::new();
-    let columns: [(&str, IdsOf); 3] = [
-        ("request_id", |s| s.event.request_id.iter().cloned().collect()),
-        ("ray_id", |s| ray_forms(s.event.ray_id.as_deref())),
-        ("trace_id", |s| s.event.trace_id.iter().cloned().collect()),
-    ];
-    for (column, read) in columns {
-        let ids: BTreeSet<String> = chosen.iter().flat_map(|s| read(s)).collect();
-        let ids: Vec<String> = ids.into_iter().collect();
-        for part in ids.chunks(IDS_AT_ONCE) {
-            let mut args = Vec::new();
-            let condition = format!(
-                "WHERE {} AND e.class_id IN (SELECT id FROM classes WHERE vantage {inside}) \
-                 LIMIT {MAX_RECORDS}",
-                reader.has_id(&[column], part, None, &mut args)
-            );
-            for stored in reader.events(&condition, &args).await? {
-                let (event_id, at) = identity(&stored);
-                found.insert((at, event_id), stored);
-            }
-        }
-    }
-    Ok(found.into_values().collect())
-}
-
-/// A ray id as the response has it and as logs do: without the data centre behind the dash.
-fn ray_forms(ray: Option<&str>) -> Vec<String> {
-    let Some(ray) = ray else { return Vec::new() };
-    let hex = ray.split('-').next().unwrap_or(ray);
-    let mut forms = vec![ray.to_owned()];
-    if hex != ray && !hex.is_empty() {
-        forms.push(hex.to_owned());
-    }
-    forms
 }
 
 /// 95th percentile of the durations of a view by nearest rank, weighted by `count`.

@@ -8,7 +8,7 @@
 //!   day.
 //! - `sums`: the tables of sums and which rows stand for a window. `gather`: fine ones become coarse.
 //! - `reader`: a snapshot to read from. `names`: what numbers in rows stand for. `counts`, `facts`,
-//!   `lists`: the questions.
+//!   `joins`, `lists`: the questions.
 //! - `series`: how many series there may be.
 //! - `alert_sums`: what rules are evaluated over. `alerts`: how alerts stand, silences, what is to be
 //!   told. `seat`: one replica evaluates. `transact`: statements that belong together.
@@ -33,6 +33,7 @@ mod error;
 mod expiry;
 mod facts;
 mod gather;
+mod joins;
 mod kept;
 mod lists;
 mod migrations;

@@ -15,6 +15,7 @@ mod faults;
 mod gateways;
 mod import;
 mod intake;
+mod joins;
 mod layering;
 mod load;
 mod metrics;

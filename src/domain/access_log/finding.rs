@@ -107,7 +107,7 @@ impl Finding {
 }
 
 /// What a line proves; `None` where its format leaves open who answered.
-pub(super) fn read(line: &LogFacts) -> Option<Finding> {
+pub(crate) fn read(line: &LogFacts) -> Option<Finding> {
     // Without a status nothing was answered: the client went away.
     if line.status.is_none_or(|status| status < 100) && line.product != Responder::Nginx {
         return None;

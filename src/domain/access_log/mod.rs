@@ -26,7 +26,7 @@ mod trail;
 mod varnish;
 mod workerd;
 
-pub(crate) use finding::{Finding, Told};
+pub(crate) use finding::{Finding, Told, read};
 pub(crate) use trail::{Conclusion, Step, conclude};
 
 use super::classify::Responder;

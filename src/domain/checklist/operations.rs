@@ -472,6 +472,13 @@ impl Rows {
         rows
     }
 
+    /// Adds the rows of another finding.
+    pub fn add(&mut self, more: &Self) {
+        let room = MAX_ROWS.saturating_sub(self.refs.len());
+        self.refs.extend(more.refs.iter().take(room).cloned());
+        self.total = self.total.saturating_add(more.total);
+    }
+
     /// Adds one attempt that stands for `weight`.
     pub fn push_weighted(&mut self, attempt: &StoredEvent, weight: i64) {
         if self.refs.len() < MAX_ROWS {
@@ -550,30 +557,36 @@ pub fn group_by<K: Eq + Hash + Copy, V>(
     groups
 }
 
-/// Most limited attempts, and most others, for which records of gateways and origins are looked up.
-const JOINED: (usize, usize) = (1_500, 500);
+/// Most limited, served and failed attempts for which records of gateways and origins are looked up.
+const JOINED: [usize; 3] = [1_500, 500, 300];
 /// Most records that one look-up returns; as many or more may mean that some are missing.
 pub const MAX_RECORDS: usize = 2_000;
 
-/// The attempts for which records are looked up by id: the newest limited ones and, since absence
-/// means something only in a record that holds what was served, the newest served ones. Only these
-/// can be said to be seen or not.
+/// The attempts for which records are looked up by id: the newest limited ones; since absence means
+/// something only in a record that holds what was served, the newest served ones; and the newest that
+/// failed, which a limit may be behind. Only these can be said to be seen or not.
 pub fn joined_attempts<'a>(
     attempts: impl IntoIterator<Item = &'a StoredEvent>,
 ) -> Vec<&'a StoredEvent> {
     let has_id = |a: &StoredEvent| {
         a.event.request_id.is_some() || a.event.ray_id.is_some() || a.event.trace_id.is_some()
     };
-    let (mut limited, mut served): (Vec<_>, Vec<_>) = attempts
-        .into_iter()
-        .filter(|a| a.verdict.limited || (is_served(a) && has_id(a)))
-        .partition(|a| a.verdict.limited);
-    for (list, most) in [(&mut limited, JOINED.0), (&mut served, JOINED.1)] {
+    let mut lists: [Vec<&StoredEvent>; 3] = Default::default();
+    for attempt in attempts {
+        let [limited, served, failed] = &mut lists;
+        if attempt.verdict.limited {
+            limited.push(attempt);
+        } else if has_id(attempt) {
+            if is_served(attempt) { served } else { failed }.push(attempt);
+        }
+    }
+    let mut chosen = Vec::new();
+    for (mut list, most) in lists.into_iter().zip(JOINED) {
         list.sort_by(|a, b| order(b).cmp(&order(a)));
         list.truncate(most);
+        chosen.append(&mut list);
     }
-    limited.extend(served);
-    limited
+    chosen
 }
 
 /// Which services and retry layers attempts come from, most frequent first: `checkout (sdk) 12`.

@@ -6,10 +6,10 @@ use super::words::{count, list, many, name, share, time_of_day, verb};
 use super::{Answer, AnswerState, Finding, NextAction, SHARE_FLOOR, Step, Table};
 use crate::domain::classify::{Certainty, CollectNext, Layer, LimitType, Responder, Tri, classify};
 use crate::domain::event::Vantage;
+use crate::domain::joins::{Joined, Links, NEAR};
 use crate::domain::stats::ratio::Ratio;
 use crate::domain::stored::StoredEvent;
-use crate::domain::time::{DAY_MS, MINUTE_MS};
-use std::collections::HashMap;
+use crate::domain::time::{DAY_MS, MINUTE_MS, UnixMillis};
 
 /// A responder needs this many refusals before it is named as one of several.
 const SEVERAL_FLOOR: i64 = 3;
@@ -355,8 +355,12 @@ struct Seen {
     limited: Rows,
     /// Of these, recorded as refused.
     refused_there: i64,
-    /// Limited attempts with an id that it does not hold.
+    /// Limited attempts with an id that it does not hold, though it holds others of the minute before
+    /// and of the minute after them.
     missing: Rows,
+    /// Limited attempts with an id that it does not hold, of a time when it isn't known to have been
+    /// written.
+    in_a_hole: Rows,
     /// Limited attempts without any id.
     without_id: i64,
     /// Served attempts with an id, and how many of them it holds.
@@ -366,6 +370,11 @@ struct Seen {
 
 #[derive(Debug)]
 struct Proof {
+    /// Refusals of which records prove who wrote them.
+    by_log: Rows,
+    /// Failed attempts that a gateway's own log calls refused by a limit, and that are not counted as
+    /// limited, because the answer alone doesn't tell.
+    uncounted: Rows,
     origin: Seen,
     gateway: Seen,
     has_origin: bool,
@@ -374,7 +383,7 @@ struct Proof {
 
 impl Proof {
     fn new(a: &Analysis<'_>) -> Self {
-        let index = Index::new(a);
+        let links = Links::new(a.attempts.iter().copied(), a.observations.iter().copied());
         let mut looked_up = joined_attempts(a.attempts.iter().copied());
         looked_up.reverse();
         if !a.facts.has_origin_source && !a.facts.has_gateway_source && a.observations.is_empty() {
@@ -383,10 +392,19 @@ impl Proof {
         }
         // A look-up that was cut may have left out the very record that is missing.
         let is_cut = a.observations.len() >= MAX_RECORDS;
+        let joined: Vec<Joined<'_>> = looked_up.iter().map(|attempt| links.find(attempt)).collect();
         let look = |vantage: Vantage| {
             let mut seen = Seen::default();
-            for attempt in &looked_up {
-                let found = match index.find(attempt, vantage) {
+            // When the record is known to have been written and delivered.
+            let mut delivered: Vec<UnixMillis> = looked_up
+                .iter()
+                .zip(&joined)
+                .filter(|(_, joined)| matches!(found(joined, vantage), Found::Seen(_)))
+                .map(|(attempt, _)| attempt.event.occurred_at)
+                .collect();
+            delivered.sort_unstable();
+            for (attempt, joined) in looked_up.iter().zip(&joined) {
+                let found = match found(joined, vantage) {
                     Found::NotSeen if is_cut => continue,
                     found => found,
                 };
@@ -397,7 +415,13 @@ impl Proof {
                             seen.refused_there += weight(attempt);
                         }
                     }
-                    (true, Found::NotSeen) => seen.missing.push(attempt),
+                    (true, Found::NotSeen) => {
+                        if is_surrounded(&delivered, attempt.event.occurred_at) {
+                            seen.missing.push(attempt);
+                        } else {
+                            seen.in_a_hole.push(attempt);
+                        }
+                    }
                     (true, Found::NoId) => seen.without_id += weight(attempt),
                     (false, Found::Seen(_)) if is_served(attempt) => {
                         seen.served += weight(attempt);
@@ -409,7 +433,27 @@ impl Proof {
             }
             seen
         };
+        let mut by_log = Rows::default();
+        let mut uncounted = Rows::default();
+        for (attempt, joined) in looked_up.iter().zip(&joined) {
+            let is_proof = |record: &&&StoredEvent| {
+                record.event.vantage == Vantage::Origin || record.event.log.is_some()
+            };
+            let has_proof = joined.records.iter().any(|record| is_proof(&record));
+            if attempt.verdict.limited && attempt.verdict.outcome == Certainty::Certain && has_proof
+            {
+                by_log.push(attempt);
+            }
+            if !attempt.verdict.limited
+                && !is_served(attempt)
+                && joined.records.iter().any(|r| r.event.log.is_some() && r.verdict.limited)
+            {
+                uncounted.push(attempt);
+            }
+        }
         Self {
+            by_log,
+            uncounted,
             origin: look(Vantage::Origin),
             gateway: look(Vantage::Gateway),
             has_origin: a.facts.has_origin_source,
@@ -418,6 +462,40 @@ impl Proof {
     }
 
     fn findings(&self, a: &Analysis<'_>, answer: &mut Answer) {
+        if !self.by_log.is_empty() {
+            answer.findings.push(
+                Finding::note(
+                    "proven-by-record",
+                    format!(
+                        "Records of gateways and the origin, joined by id, prove who wrote {} of \
+                         {}: this stands above what their headers look like.",
+                        count(self.by_log.total),
+                        a.refusals()
+                    ),
+                )
+                .number("Share proven", share(self.by_log.total, a.limited))
+                .rows(self.by_log.clone()),
+            );
+        }
+        if !self.uncounted.is_empty() {
+            answer.findings.push(
+                Finding::new(
+                    "limit-behind-another-status",
+                    format!(
+                        "{} {} by a limit, as the gateway's own log says; with that status the \
+                         answer alone doesn't tell, so that they aren't counted as limited.",
+                        many(self.uncounted.total, "failed attempt"),
+                        verb(self.uncounted.total, "was refused", "were refused")
+                    ),
+                )
+                .rows(self.uncounted.clone()),
+            );
+            answer.next.push(NextAction::command(
+                "Let the gateway answer limits with 429, so that clients can tell them from \
+                 outages.",
+                "limit_req_status 429;   # nginx\nlimit_conn_status 429;",
+            ));
+        }
         let seen = &self.origin;
         if !seen.limited.is_empty() {
             let after = seen.limited.total - seen.refused_there;
@@ -443,37 +521,8 @@ impl Proof {
                 .rows(seen.limited.clone()),
             );
         }
-        if !seen.missing.is_empty() && self.has_origin {
-            let coverage = Ratio::new(seen.served_held, seen.served);
-            let complete =
-                seen.served >= SHARE_FLOOR && coverage.share().is_some_and(|p| p >= COMPLETE_FROM);
-            answer.findings.push(if complete {
-                Finding::note(
-                    "not-seen-by-origin",
-                    format!(
-                        "The origin's record holds {} of the served attempts and not {} of the \
-                         refused ones: they were refused in front of it.",
-                        share(seen.served_held, seen.served),
-                        count(seen.missing.total)
-                    ),
-                )
-                .number("Served attempts with an id", count(seen.served))
-                .number("Of these in the origin's record", count(seen.served_held))
-                .rows(seen.missing.clone())
-            } else {
-                Finding::note(
-                    "origin-record-incomplete",
-                    format!(
-                        "{} {} not in the origin's record, but it holds only {} of {} served \
-                         attempts by id: absence proves nothing yet.",
-                        many(seen.missing.total, "refusal"),
-                        verb(seen.missing.total, "is", "are"),
-                        count(seen.served_held),
-                        count(seen.served)
-                    ),
-                )
-                .rows(seen.missing.clone())
-            });
+        if self.has_origin {
+            absent(seen, answer);
         }
         if !self.gateway.limited.is_empty() {
             answer.findings.push(
@@ -521,6 +570,7 @@ impl Proof {
                 label.to_owned(),
                 if has { count(seen.limited.total) } else { "no record".to_owned() },
                 if has { count(seen.missing.total) } else { "no record".to_owned() },
+                if has { count(seen.in_a_hole.total) } else { "no record".to_owned() },
                 count(seen.without_id),
                 if has { share(seen.served_held, seen.served) } else { "no record".to_owned() },
             ]
@@ -528,13 +578,79 @@ impl Proof {
         (self.has_origin || self.has_gateway).then(|| {
             Table::new(
                 "Proof by identity: refusals found by request, ray or trace id",
-                &["record", "seen", "not seen", "without an id", "served attempts it holds"],
+                &[
+                    "record",
+                    "seen",
+                    "not seen",
+                    "no record: a hole",
+                    "without an id of its own",
+                    "served attempts it holds",
+                ],
                 vec![
                     row("gateway", self.has_gateway, &self.gateway),
                     row("origin", self.has_origin, &self.origin),
                 ],
             )
         })
+    }
+}
+
+/// What it means that the origin's record lacks refused attempts: something where it holds what was
+/// served, and others of the minutes around each.
+fn absent(seen: &Seen, answer: &mut Answer) {
+    let coverage = Ratio::new(seen.served_held, seen.served);
+    let complete =
+        seen.served >= SHARE_FLOOR && coverage.share().is_some_and(|p| p >= COMPLETE_FROM);
+    if !complete {
+        let mut missing = seen.missing.clone();
+        missing.add(&seen.in_a_hole);
+        if !missing.is_empty() {
+            answer.findings.push(
+                Finding::note(
+                    "origin-record-incomplete",
+                    format!(
+                        "{} {} not in the origin's record, but it holds only {} of {} served \
+                         attempts by id: absence proves nothing yet.",
+                        many(missing.total, "refusal"),
+                        verb(missing.total, "is", "are"),
+                        count(seen.served_held),
+                        count(seen.served)
+                    ),
+                )
+                .rows(missing),
+            );
+        }
+        return;
+    }
+    if !seen.missing.is_empty() {
+        answer.findings.push(
+            Finding::note(
+                "not-seen-by-origin",
+                format!(
+                    "The origin's record holds {} of the served attempts and not {} of the refused \
+                     ones: they were refused in front of it.",
+                    share(seen.served_held, seen.served),
+                    count(seen.missing.total)
+                ),
+            )
+            .number("Served attempts with an id", count(seen.served))
+            .number("Of these in the origin's record", count(seen.served_held))
+            .rows(seen.missing.clone()),
+        );
+    }
+    if !seen.in_a_hole.is_empty() {
+        answer.findings.push(
+            Finding::note(
+                "origin-record-hole",
+                format!(
+                    "{} {} not in the origin's record, which holds nothing of the minute before or \
+                     after: whether they reached it is not known.",
+                    many(seen.in_a_hole.total, "refusal"),
+                    verb(seen.in_a_hole.total, "is", "are")
+                ),
+            )
+            .rows(seen.in_a_hole.clone()),
+        );
     }
 }
 
@@ -553,76 +669,32 @@ impl<'a, I: Iterator<Item = &'a StoredEvent>> RevIds for I {
     }
 }
 
-/// Records by id.
-struct Index<'a> {
-    by_id: HashMap<(Vantage, String), Vec<&'a StoredEvent>>,
-    by_trace: HashMap<(Vantage, &'a str), Vec<&'a StoredEvent>>,
-    attempts_in_trace: HashMap<&'a str, usize>,
-}
-
+/// What is known of one attempt from one kind of record.
 enum Found<'a> {
     Seen(&'a StoredEvent),
     NotSeen,
+    /// Without an id, or with one that doesn't tell it from others.
     NoId,
 }
 
-impl<'a> Index<'a> {
-    fn new(a: &Analysis<'a>) -> Self {
-        let mut by_id: HashMap<_, Vec<&StoredEvent>> = HashMap::new();
-        let mut by_trace: HashMap<_, Vec<&StoredEvent>> = HashMap::new();
-        for record in &a.observations {
-            let vantage = record.event.vantage;
-            for id in ids(record) {
-                by_id.entry((vantage, id)).or_default().push(record);
-            }
-            if let Some(trace) = record.event.trace_id.as_deref() {
-                by_trace.entry((vantage, trace)).or_default().push(record);
-            }
-        }
-        let mut attempts_in_trace: HashMap<&str, usize> = HashMap::new();
-        for attempt in &a.attempts {
-            if let Some(trace) = attempt.event.trace_id.as_deref() {
-                *attempts_in_trace.entry(trace).or_default() += 1;
-            }
-        }
-        Self { by_id, by_trace, attempts_in_trace }
-    }
-
-    /// A record of this attempt. A trace id alone names an attempt only where the trace holds no
-    /// other, or where the record repeats operation and number.
-    fn find(&self, attempt: &StoredEvent, vantage: Vantage) -> Found<'a> {
-        let own = ids(attempt);
-        for id in &own {
-            if let Some(record) = self.by_id.get(&(vantage, id.clone())).and_then(|r| r.first()) {
-                return Found::Seen(record);
-            }
-        }
-        let Some(trace) = attempt.event.trace_id.as_deref() else {
-            return if own.is_empty() { Found::NoId } else { Found::NotSeen };
-        };
-        let records = self.by_trace.get(&(vantage, trace)).map(Vec::as_slice).unwrap_or_default();
-        let alone = self.attempts_in_trace.get(trace).copied().unwrap_or_default() <= 1;
-        let same = records.iter().find(|record| {
-            alone
-                || (record.event.operation_id.is_some()
-                    && record.event.operation_id == attempt.event.operation_id
-                    && record.event.attempt == attempt.event.attempt)
-        });
-        match same {
-            Some(record) => Found::Seen(record),
-            // Some attempt of the trace was seen, and which one cannot be told.
-            None if !records.is_empty() && own.is_empty() => Found::NoId,
-            None => Found::NotSeen,
-        }
+/// What records of a vantage say of an attempt.
+fn found<'a>(joined: &Joined<'a>, vantage: Vantage) -> Found<'a> {
+    let of = |records: &[&'a StoredEvent]| {
+        records.iter().copied().rev().find(|record| record.event.vantage == vantage)
+    };
+    match (of(&joined.records), of(&joined.open)) {
+        (Some(record), _) => Found::Seen(record),
+        (None, Some(_)) => Found::NoId,
+        (None, None) if joined.has_id => Found::NotSeen,
+        (None, None) => Found::NoId,
     }
 }
 
-/// Request and ray ids in the form in which logs hold them: a ray id without the data centre.
-fn ids(s: &StoredEvent) -> Vec<String> {
-    let ray = s.event.ray_id.as_deref().map(|ray| {
-        let hex = ray.split('-').next().unwrap_or(ray);
-        format!("ray:{}", hex.to_ascii_lowercase())
-    });
-    let request = s.event.request_id.as_deref().map(|id| format!("request:{id}"));
-    request.into_iter().chain(ray).collect()
+/// Whether one of these moments, in order, is within a minute before `at` and one within a minute
+/// after it.
+fn is_surrounded(moments: &[UnixMillis], at: UnixMillis) -> bool {
+    let behind = moments.partition_point(|moment| *moment <= at);
+    let before = behind.checked_sub(1).and_then(|last| moments.get(last));
+    before.is_some_and(|moment| at.since(*moment) <= NEAR)
+        && moments.get(behind).is_some_and(|moment| moment.since(at) <= NEAR)
 }

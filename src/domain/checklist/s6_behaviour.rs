@@ -14,7 +14,8 @@ use super::words::{
 };
 use super::{Answer, AnswerState, Finding, NextAction, Step, Table};
 use crate::domain::classify::{LimitType, Tri};
-use crate::domain::event::{Outcome, RetryLayer};
+use crate::domain::event::{Outcome, RetryLayer, Vantage};
+use crate::domain::joins::{Ladder, Links};
 use crate::domain::retry_after::{self, Choice};
 use crate::domain::stats::growth::{self, Growth, Volume};
 use crate::domain::stats::jitter::{self, Spread, ZERO_MS};
@@ -42,7 +43,7 @@ const PERMANENT: [u16; 6] = [400, 401, 403, 404, 409, 422];
 type Look = fn(&Analysis<'_>) -> Option<Finding>;
 
 /// What is looked for, the most harmful first: the first that is found makes the headline.
-const LOOKS: [Look; 24] = [
+const LOOKS: [Look; 25] = [
     double_layer,
     no_idempotency_key,
     changing_key,
@@ -63,6 +64,7 @@ const LOOKS: [Look; 24] = [
     beyond_maximum,
     key_in_two_operations,
     hidden_retries,
+    recorded_twice,
     exhausted,
     no_final_outcome,
     success_after_retry,
@@ -1011,46 +1013,90 @@ pub(super) fn beyond_maximum(a: &Analysis<'_>) -> Option<Finding> {
     })
 }
 
-/// Extra attempts behind the client, made by a hop: one request id that the origin saw twice.
+/// Extra requests behind the client, made by a gateway, by its own account.
 fn hidden_retries(a: &Analysis<'_>) -> Option<Finding> {
-    if a.observations.is_empty() {
-        return None;
-    }
-    let mut seen: HashMap<&str, BTreeSet<&str>> = HashMap::new();
-    for record in &a.observations {
-        if record.event.vantage == crate::domain::event::Vantage::Origin
-            && let Some(id) = record.event.request_id.as_deref()
-        {
-            seen.entry(id).or_default().insert(&record.event.event_id);
-        }
-    }
-    let mut sent: HashMap<&str, usize> = HashMap::new();
-    for s in &a.attempts {
-        if let Some(id) = s.event.request_id.as_deref() {
-            *sent.entry(id).or_default() += 1;
-        }
-    }
     let mut rows = Rows::default();
-    let mut extra = 0_i64;
-    for s in &a.attempts {
-        let Some(id) = s.event.request_id.as_deref() else { continue };
-        let records = seen.get(id).map_or(0, BTreeSet::len);
-        if sent.get(id) == Some(&1) && records > 1 {
-            extra += len(records) - 1;
-            rows.push(s);
+    let mut by: Vec<(String, i64)> = Vec::new();
+    let (mut extra, mut told) = (0_i64, 0_i64);
+    let mut of_operation: HashMap<(&str, &str), i64> = HashMap::new();
+    for (attempt, ladder) in ladders(a) {
+        let Some(resent) = ladder.resent() else { continue };
+        let n = weight(attempt);
+        if let Some(operation) = attempt.event.operation_id.as_deref() {
+            *of_operation.entry((&attempt.event.service, operation)).or_default() +=
+                i64::from(resent) + 1;
         }
+        told = told.saturating_add(n);
+        if resent == 0 {
+            continue;
+        }
+        extra = extra.saturating_add(i64::from(resent).saturating_mul(n));
+        rows.push(attempt);
+        let hops = ladder.hops.iter().filter(|hop| hop.resent.is_some_and(|times| times > 0));
+        by.extend(hops.map(|hop| (hop.name.clone(), n)));
     }
     (extra > 0).then(|| {
-        Finding::new(
+        let who: Vec<String> = tally(by).into_iter().take(3).map(|(name, _)| name).collect();
+        let who: Vec<String> = who.iter().map(|hop| name(hop)).collect();
+        let finding = Finding::new(
             "hidden-gateway-retries",
             format!(
-                "The origin saw {} more than the client sent, under the same request ids: a hop \
-                 between them retries too.",
-                many(extra, "attempt")
+                "{} sent {} more than the client did: a retry layer of its own (`gateway`) that the \
+                 client doesn't see, and that multiplies with its retries.",
+                super::words::list(&who),
+                many(extra, "request")
+            ),
+        )
+        .number("Attempts with a gateway's record that tells", count(told))
+        .number(
+            "Upstream requests for each of them",
+            factor(real(told.saturating_add(extra)) / real(told)),
+        );
+        let most = of_operation.into_values().max();
+        let finding = match most {
+            Some(most) => finding.number("Most upstream requests for one operation", count(most)),
+            None => finding,
+        };
+        finding.rows(rows)
+    })
+}
+
+/// One id that the origin recorded twice, where no gateway's log tells why.
+fn recorded_twice(a: &Analysis<'_>) -> Option<Finding> {
+    let mut rows = Rows::default();
+    for (attempt, ladder) in ladders(a) {
+        let origin = ladder.hops.iter().find(|hop| hop.vantage == Vantage::Origin);
+        if ladder.upstream_requests.is_none() && origin.is_some_and(|hop| hop.records.len() > 1) {
+            rows.push(attempt);
+        }
+    }
+    (!rows.is_empty()).then(|| {
+        Finding::note(
+            "recorded-twice",
+            format!(
+                "The origin has two records or more of {} under one id: a hop between sent them \
+                 again, or copied them to a mirror. The gateway's own log tells which.",
+                many(rows.total, "attempt")
             ),
         )
         .rows(rows)
     })
+}
+
+/// The attempts that others recorded, with their hops.
+fn ladders<'a>(a: &Analysis<'a>) -> Vec<(&'a StoredEvent, Ladder<'a>)> {
+    if a.observations.is_empty() {
+        return Vec::new();
+    }
+    let links = Links::new(a.attempts.iter().copied(), a.observations.iter().copied());
+    a.attempts
+        .iter()
+        .filter_map(|attempt| {
+            let joined = links.find(attempt);
+            let tells = !joined.records.is_empty();
+            tells.then(|| (*attempt, Ladder::unjudged(attempt, &joined)))
+        })
+        .collect()
 }
 
 /// Operations that were given up.

@@ -2,6 +2,7 @@
 
 use super::samples::{at, facts, in_operation, refused, served};
 use super::*;
+use crate::domain::access_log::LogFacts;
 use crate::domain::classify::{Certainty, Layer, LimitType, Responder, Tri};
 use crate::domain::event::{AttemptError, Outcome, RetryLayer, Vantage};
 use crate::domain::stored::Dimension;
@@ -123,6 +124,21 @@ fn observed(s: &StoredEvent, vantage: Vantage, status: u16) -> StoredEvent {
     record.event.status = Some(status);
     record.verdict.limited = status == 429;
     record
+}
+
+/// A line of nginx: what its upstreams answered, one entry a try.
+fn nginx_line(status: u16, upstream: &str) -> LogFacts {
+    let tries = upstream.split(',').filter(|entry| !entry.trim().is_empty()).count();
+    let each = |value: &str| vec![value; tries].join(", ");
+    let fields = [
+        ("upstream_status", upstream.to_owned()),
+        ("upstream_addr", each("192.0.2.1:80")),
+        ("upstream_connect_s", each("0.001")),
+        ("upstream_header_s", each("0.002")),
+        ("limit_req_status", if tries == 0 { "REJECTED" } else { "" }.to_owned()),
+    ];
+    let fields = fields.into_iter().map(|(name, value)| (name.into(), value)).collect();
+    LogFacts { product: Responder::Nginx, status: Some(status), fields }
 }
 
 fn with_records(
@@ -264,6 +280,14 @@ fn source_cases() -> Vec<Case> {
             &["not-seen-by-origin"],
             with_records(mixed(), Vantage::Origin, |s| {
                 s.event.status.filter(|x| *x == 200 && s.event.event_id.ends_with('3'))
+            }),
+        ),
+        case(
+            "a record that was not written at that time says nothing",
+            &["origin-record-hole"],
+            &["not-seen-by-origin"],
+            with_records(mixed(), Vantage::Origin, |s| {
+                s.event.status.filter(|x| *x == 200 && s.event.occurred_at > at(1_200_000))
             }),
         ),
         case(
@@ -920,7 +944,40 @@ fn behaviour_cases() -> Vec<Case> {
             &[],
             post(|_, _, second| second.event.attempts_max = Some(1)),
         ),
-        case("a hop retries", &["hidden-gateway-retries", "fix-one-retry-layer"], &[], {
+        case(
+            "a gateway's log tells of its retries",
+            &["hidden-gateway-retries", "fix-one-retry-layer", "proven-by-record"],
+            &["recorded-twice"],
+            {
+                let attempts = refusals(10, |_, _| {});
+                let mut facts = with_records(attempts, Vantage::Gateway, |_| Some(429));
+                for record in &mut facts.observations {
+                    record.event.log = Some(Box::new(nginx_line(429, "502, 429")));
+                }
+                facts
+            },
+        ),
+        case(
+            "a gateway's log tells of a limit behind another status",
+            &["limit-behind-another-status"],
+            &[],
+            {
+                let failed = refusals(5, |_, s| {
+                    s.event.status = Some(503);
+                    s.verdict.limited = false;
+                });
+                let all = join([failed, fixed_window(0, &[(20, 30)])]);
+                let mut facts = with_records(all, Vantage::Gateway, |s| {
+                    s.event.status.filter(|status| *status == 503)
+                });
+                for record in &mut facts.observations {
+                    record.event.log = Some(Box::new(nginx_line(503, "")));
+                    record.verdict.limited = true;
+                }
+                facts
+            },
+        ),
+        case("the origin recorded ids twice", &["recorded-twice"], &["hidden-gateway-retries"], {
             let attempts = refusals(10, |_, _| {});
             let mut facts = with_records(attempts.clone(), Vantage::Origin, |_| Some(503));
             facts.observations.extend(attempts.iter().map(|s| {

@@ -94,8 +94,13 @@ fn marks(operation: &Operation, attempt: &Placed, inner: &Span, late: bool) -> M
     }
 }
 
-/// The event of a server's span, which belongs to no operation by itself.
+/// The event of a server's span, which belongs to no operation by itself. Its span id is the
+/// caller's, as in a gateway's log: that is what joins it with the attempt.
 pub fn server_event(span: &Span) -> Option<Event> {
     (span.role == Role::Server).then_some(())?;
-    Some(span.attempt.as_ref()?.event.clone())
+    let mut event = span.attempt.as_ref()?.event.clone();
+    if let Some(parent) = span.parent {
+        event.span_id = Some(parent.to_string());
+    }
+    Some(event)
 }

@@ -6,6 +6,7 @@
 use super::split::Line;
 use super::{Format, LogRecord, line, parse, route};
 use crate::domain::access_log::LogFacts;
+use crate::domain::classify::Responder;
 use crate::domain::event::{Event, Vantage};
 use crate::domain::key_hash::KeyHasher;
 use crate::domain::redact;
@@ -35,6 +36,8 @@ pub struct Naming {
     pub host: Option<String>,
     /// Who wrote the log: a gateway, or the origin.
     pub vantage: Vantage,
+    /// What the gateway is called, to tell it from others; its product where absent.
+    pub name: Option<String>,
     /// A name of the file that stays the same over rotation: lines are then told apart by their
     /// place in it, and by their content where absent.
     pub source: Option<String>,
@@ -47,6 +50,7 @@ impl Default for Naming {
             environment: None,
             host: None,
             vantage: Vantage::Gateway,
+            name: None,
             source: None,
         }
     }
@@ -157,6 +161,10 @@ impl<'h> Reader<'h> {
         let host = host.or_else(|| self.naming.host.clone());
         let service = self.naming.service.clone();
         let address = record.client_address.as_deref();
+        let name = self.naming.name.clone().or_else(|| {
+            let is_known = record.facts.product != Responder::Unknown;
+            (is_known && self.naming.vantage == Vantage::Gateway).then(|| product.to_owned())
+        });
         Ok(Native {
             event_id: self.event_id(line),
             occurred_at: at.0,
@@ -164,6 +172,7 @@ impl<'h> Reader<'h> {
             vantage: self.naming.vantage,
             service: service.unwrap_or_else(|| UNKNOWN.to_owned()),
             environment: self.naming.environment.clone(),
+            instance: name,
             method: record.method.as_deref(),
             host: host.unwrap_or_else(|| product.to_owned()),
             route: record.path.as_deref().map(route::of_path),
@@ -244,6 +253,7 @@ struct Native<'r> {
     vantage: Vantage,
     service: String,
     environment: Option<String>,
+    instance: Option<String>,
     method: Option<&'r str>,
     host: String,
     route: Option<String>,

@@ -54,6 +54,8 @@ pub(crate) struct LogParams {
     host: Option<String>,
     /// Who wrote the log: `gateway` or `origin`.
     vantage: Option<String>,
+    /// What the gateway is called, to tell it from others of its product; the product without it.
+    name: Option<String>,
     /// A name of the file that stays the same over rotation; lines are then known by their place.
     source: Option<String>,
     /// Where in that file the body begins, in bytes (unpacked).
@@ -180,6 +182,7 @@ fn naming(params: LogParams) -> Result<(Naming, u64), Failure> {
         environment: text(params.environment),
         host: text(params.host),
         vantage,
+        name: text(params.name),
         source: text(params.source),
     };
     Ok((naming, params.offset.unwrap_or(0)))

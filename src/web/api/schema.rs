@@ -8,6 +8,7 @@ use crate::domain::classify::{
     Weight,
 };
 use crate::domain::event::{AttemptError, Outcome, RetryLayer, Vantage};
+use crate::domain::joins::Sight;
 use crate::domain::stored::{Dimension, TimeBasis};
 use std::borrow::Cow;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
@@ -44,6 +45,7 @@ words! {
     Weight: "How much one piece of evidence can prove.",
     Says: "What a piece of evidence says of the product it is about.",
     Vantage: "From where an attempt was seen.",
+    Sight: "Whether a hop saw a request.",
     RetryLayer: "Who re-sent an attempt.",
     AttemptError: "Why there was no usable response.",
     Outcome: "How the client's retry logic went on after this attempt.",

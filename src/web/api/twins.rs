@@ -1,12 +1,12 @@
 //! The JSON twins of the pages.
 
 use super::Problems;
-use crate::domain::checklist::{curl_twin, report_card};
-use crate::domain::classify::classify;
+use crate::domain::checklist::report_card;
 use crate::web::extract::{Path, Query};
 use crate::web::pages::address::ViewParams;
 use crate::web::pages::event::EventOut;
 use crate::web::pages::kept;
+use crate::web::pages::ladder::stories;
 use crate::web::pages::lookup::{Lookup, LookupParams};
 use crate::web::pages::operation::Operation;
 use crate::web::pages::origin;
@@ -74,9 +74,8 @@ pub(crate) async fn event(
     if events.is_empty() {
         return Err(Failure::not_found("event"));
     }
-    let items = events
-        .iter()
-        .map(|one| EventOut::of(one, classify(&one.event.response()), curl_twin(one).command));
+    let stories = stories(&state.store, &events).await?;
+    let items = events.iter().zip(&stories).map(|(one, story)| EventOut::of(one, Some(story)));
     Ok(Json(Events { items: items.collect(), next: None }))
 }
 
@@ -88,8 +87,10 @@ pub(crate) async fn operation(
     State(state): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Json<Operation>, Failure> {
-    let matches = state.store.operation(&id).await?;
-    Operation::of(&id, &matches).map(Json).ok_or_else(|| Failure::not_found("operation"))
+    Operation::fetch(&state.store, &id)
+        .await?
+        .map(Json)
+        .ok_or_else(|| Failure::not_found("operation"))
 }
 
 /// `GET /api/v1/lookup`

@@ -2,21 +2,26 @@
 
 use super::address::{self, Address};
 use super::attempt::{AttemptOut, native};
+use super::ladder::{LadderOut, Story, stories};
 use super::model::{Shell, Stamp};
 use super::verdict::VerdictView;
 use super::{render, words};
 use crate::domain::checklist::curl_twin;
-use crate::domain::classify::{Certainty, LimitType, Responder, Verdict};
+use crate::domain::classify::{Certainty, LimitType, Responder, Verdict, classify};
+use crate::domain::response::Response;
 use crate::domain::stored::{Scope, StoredEvent, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, Millis, Window};
+use crate::export::markdown;
 use crate::web::api::Problems;
 use crate::web::extract::Path;
 use crate::web::{AppState, Failure};
 use askama::Template;
 use axum::extract::State;
-use axum::response::Html;
+use axum::http::header;
+use axum::response::{Html, IntoResponse as _};
 use serde::Serialize;
 use serde_json::Value;
+use std::fmt::Write as _;
 use utoipa::ToSchema;
 
 /// One event with its verdict, judged anew from the stored facts.
@@ -27,8 +32,11 @@ pub struct EventOut {
     pub event: Value,
     /// When it was stored.
     pub received_at: Stamp,
-    /// The verdict, judged now from the stored facts.
+    /// The verdict, judged now from the stored facts and from what gateways and the origin recorded
+    /// under the same ids.
     pub verdict: Verdict,
+    /// Who saw it, hop by hop, joined by ids.
+    pub ladder: Option<LadderOut>,
     /// Who was judged to have answered when it came in; numbers and alerts count by this.
     pub stored_returned_by: Responder,
     /// The word for the confidence at that time.
@@ -63,12 +71,18 @@ pub fn view_around(stored: &StoredEvent) -> View {
 }
 
 impl EventOut {
-    /// Judges `stored` anew. `curl` is its twin.
-    pub fn of(stored: &StoredEvent, verdict: Verdict, curl: String) -> Self {
+    /// Judges `stored` anew, with what others saw of it.
+    pub fn of(stored: &StoredEvent, story: Option<&Story>) -> Self {
+        let verdict = classify(&judged(stored, story));
+        Self::worded(stored, story, verdict, curl_twin(stored).command)
+    }
+
+    fn worded(stored: &StoredEvent, story: Option<&Story>, verdict: Verdict, curl: String) -> Self {
         Self {
             event: native(&stored.event),
             received_at: Stamp(stored.received_at),
             verdict,
+            ladder: story.map(|story| story.ladder.clone()),
             stored_returned_by: stored.verdict.returned_by,
             stored_certainty: stored.verdict.outcome,
             stored_limit_type: stored.verdict.limit_type,
@@ -79,6 +93,11 @@ impl EventOut {
             triage: Address::new("/triage").view(&view_around(stored)).finish(),
         }
     }
+}
+
+/// What is judged of an event: its own response, with what others recorded of it.
+fn judged(stored: &StoredEvent, story: Option<&Story>) -> Response {
+    story.and_then(|story| story.response.clone()).unwrap_or_else(|| stored.event.response())
 }
 
 /// A fact as the page lists it.
@@ -122,11 +141,11 @@ pub struct EventView {
 }
 
 impl EventView {
-    /// Words one event.
-    pub fn of(index: usize, stored: &StoredEvent) -> Self {
-        let verdict = VerdictView::of(&stored.event.response());
+    /// Words one event, with what others saw of it.
+    pub fn of(index: usize, stored: &StoredEvent, story: Option<&Story>) -> Self {
+        let verdict = VerdictView::of(&judged(stored, story));
         let twin = curl_twin(stored);
-        let out = EventOut::of(stored, verdict.verdict.clone(), twin.command);
+        let out = EventOut::worded(stored, story, verdict.verdict.clone(), twin.command);
         let was = &stored.verdict;
         let is = &verdict.verdict;
         let changed = (was.returned_by != is.returned_by
@@ -159,6 +178,49 @@ impl EventView {
             verdict,
             out,
         }
+    }
+}
+
+impl EventView {
+    /// Verdict, hops and evidence as Markdown. `origin` is put before addresses.
+    pub fn markdown(&self, origin: &str) -> String {
+        let mut out = String::new();
+        let row = &self.row;
+        writeln!(out, "# Event {}\n", markdown::code(&row.event_id)).ok();
+        writeln!(
+            out,
+            "{} to {}, attempt {}, sent {} UTC: {}. {}\n",
+            markdown::sentence(&row.service),
+            markdown::sentence(&row.upstream),
+            row.attempt,
+            row.occurred_at,
+            row.answer(),
+            markdown::link("This event", &format!("{origin}{}", self.out.page)),
+        )
+        .ok();
+        writeln!(out, "{}\n", markdown::sentence(&self.verdict.headline)).ok();
+        if let Some(ladder) = self.ladder() {
+            writeln!(out, "## Hops, joined by ids\n\n{}", ladder.markdown()).ok();
+        }
+        out.push_str("## Evidence\n\n");
+        for piece in &self.verdict.verdict.evidence {
+            writeln!(out, "- {}: {}", piece.rule, markdown::sentence(&piece.observed)).ok();
+        }
+        for conflict in &self.verdict.verdict.conflicts {
+            writeln!(out, "- Contradiction: {}", markdown::sentence(conflict)).ok();
+        }
+        out.push('\n');
+        out
+    }
+
+    /// Who saw it, where there is anything to show of others.
+    pub fn ladder(&self) -> Option<&LadderOut> {
+        self.out.ladder.as_ref().filter(|ladder| ladder.tells())
+    }
+
+    /// Whether it is known that nobody else sends anything about this upstream.
+    pub fn is_alone(&self) -> bool {
+        self.out.ladder.as_ref().is_some_and(|ladder| !ladder.tells())
     }
 }
 
@@ -231,7 +293,29 @@ pub(crate) async fn show(
     if events.is_empty() {
         return Err(Failure::not_found("event"));
     }
-    render(&EventPage::new(&id, &events))
+    let stories = stories(&state.store, &events).await?;
+    render(&EventPage::new(&id, &events, &stories))
+}
+
+/// `GET /events/{id}/document.md`
+#[utoipa::path(get, path = "/events/{id}/document.md", tag = "pages",
+    params(("id" = String, Path, description = "Id of the event")),
+    responses((status = 200, description = "Verdict and hops as Markdown", body = String, content_type = "text/markdown"), Problems))]
+pub(crate) async fn document(
+    State(state): State<AppState>,
+    Path(id): Path<String>,
+) -> Result<axum::response::Response, Failure> {
+    let events = state.store.events_by_id(&id).await?;
+    if events.is_empty() {
+        return Err(Failure::not_found("event"));
+    }
+    let stories = stories(&state.store, &events).await?;
+    let base = state.config.server.base();
+    let mut text = String::new();
+    for (index, (stored, story)) in events.iter().zip(&stories).enumerate() {
+        text.push_str(&EventView::of(index, stored, Some(story)).markdown(&base));
+    }
+    Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response())
 }
 
 /// The page; several events where one id was stored with several times.
@@ -244,12 +328,21 @@ pub struct EventPage {
 
 impl EventPage {
     /// The page of `events`, at least one.
-    pub fn new(event_id: &str, events: &[StoredEvent]) -> Self {
+    pub fn new(event_id: &str, events: &[StoredEvent], stories: &[Story]) -> Self {
         let twin = Address::new("/api/v1/events").segment(event_id).finish();
+        let document = format!("{}/document.md", address::event(event_id));
         let shell = Shell::new("Event", "events");
         Self {
-            shell: if matches!(event_id, "." | "..") { shell } else { shell.with_twin(twin) },
-            events: events.iter().enumerate().map(|(i, e)| EventView::of(i, e)).collect(),
+            shell: if matches!(event_id, "." | "..") {
+                shell
+            } else {
+                shell.with_twin(twin).with_markdown(document)
+            },
+            events: events
+                .iter()
+                .enumerate()
+                .map(|(i, event)| EventView::of(i, event, stories.get(i)))
+                .collect(),
         }
     }
 
@@ -272,11 +365,14 @@ impl EventPage {
         extreme.event.redactions = 12;
         extreme.event.headers =
             (0..200).map(|i| (format!("x-ratelimit-{i}"), "9".repeat(400))).collect();
+        let story = samples::story();
+        let hostile_stories: Vec<Story> =
+            samples::hostile().iter().map(|text| samples::hostile_story(text)).collect();
         vec![
-            ("usual", Self::new("evt-1", &[usual])),
-            ("bare", Self::new("evt-1", &[bare])),
-            ("extreme", Self::new("evt-1", &[extreme])),
-            ("hostile", Self::new("..", &hostile)),
+            ("usual", Self::new("evt-1", &[usual], &[story])),
+            ("bare", Self::new("evt-1", &[bare], &[])),
+            ("extreme", Self::new("evt-1", &[extreme], &[])),
+            ("hostile", Self::new("..", &hostile, &hostile_stories)),
         ]
     }
 }

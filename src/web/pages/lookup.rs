@@ -3,6 +3,7 @@
 use super::address::{self, Address, filled};
 use super::attempt::AttemptOut;
 use super::event::EventView;
+use super::ladder::{Story, stories};
 use super::model::{Shell, Stamp};
 use super::{framed, render_with, words};
 use crate::domain::stored::Matches;
@@ -80,7 +81,12 @@ pub(crate) async fn show(
         None => Matches { events: Vec::new(), is_complete: true },
     };
     let asked = filled(params.id.as_deref()).map(stored).unwrap_or_default();
-    let mut page = LookupPage::new(&asked, &found);
+    // One event is shown whole.
+    let told = match found.events.as_slice() {
+        one @ [_] => stories(&state.store, one).await?,
+        _ => Vec::new(),
+    };
+    let mut page = LookupPage::new(&asked, &found, told.first());
     if found.events.is_empty() {
         let events = state.store.kept().await?.events;
         page.kept_since = events.is_limited().then_some(Stamp(events.since));
@@ -108,7 +114,7 @@ framed!(LookupPage);
 
 impl LookupPage {
     /// The page for `id`, which is empty where nothing was asked for.
-    pub fn new(id: &str, found: &Matches) -> Self {
+    pub fn new(id: &str, found: &Matches, story: Option<&Story>) -> Self {
         let model = Lookup::of(id, found);
         let mut operations: Vec<String> =
             model.items.iter().filter_map(|row| row.operation_id.clone()).collect();
@@ -122,7 +128,7 @@ impl LookupPage {
         Self {
             shell: if id.is_empty() { shell } else { shell.with_twin(twin) },
             one: match found.events.as_slice() {
-                [one] => Some(EventView::of(0, one)),
+                [one] => Some(EventView::of(0, one, story)),
                 _ => None,
             },
             summary: if found.is_complete {
@@ -150,7 +156,7 @@ impl LookupPage {
         let hostile: Vec<StoredEvent> =
             samples::hostile().iter().map(|text| samples::filled_with(text)).collect();
         let page = |id: &str, events: &[StoredEvent], is_complete: bool| {
-            Self::new(id, &Matches { events: events.to_vec(), is_complete })
+            Self::new(id, &Matches { events: events.to_vec(), is_complete }, None)
         };
         vec![
             ("empty", page("", &[], true)),

@@ -16,6 +16,7 @@ pub mod elsewhere;
 pub mod escape;
 pub mod event;
 pub mod kept;
+pub mod ladder;
 pub mod lookup;
 pub mod marks;
 pub mod model;

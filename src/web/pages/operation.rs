@@ -4,25 +4,33 @@ use super::address::Address;
 use super::attempt::AttemptOut;
 use super::chart::{Chart, MAX_RUNGS, Rung, RungEnd, ladder};
 use super::event::view_around;
+use super::ladder::{LadderOut, Story, stories_with};
 use super::model::{Shell, Stamp};
 use super::{render, words};
 use crate::domain::checklist::operations::{Gap, put_in_order};
+use crate::domain::classify::summarize;
 use crate::domain::event::Vantage;
 use crate::domain::spans::{self, Marks};
 use crate::domain::stored::{Matches, StoredEvent};
 use crate::domain::time::Millis;
+use crate::export::markdown;
+use crate::store::{Store, StoreError};
 use crate::web::api::Problems;
 use crate::web::extract::Path;
 use crate::web::{AppState, Failure};
 use askama::Template;
 use axum::extract::State;
-use axum::response::Html;
+use axum::http::header;
+use axum::response::{Html, IntoResponse as _, Response};
 use serde::Serialize;
+use std::fmt::Write as _;
 use utoipa::ToSchema;
 
 /// How many attempts the table has from the start, and how many from the end, of an operation with
 /// more than both.
 const LISTED: usize = 250;
+/// Of how many attempts it is looked up what others saw.
+const LADDERS: usize = 100;
 
 /// The wait between two attempts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
@@ -70,9 +78,21 @@ pub struct RungOut {
     pub sent_after_ms: i64,
     /// The wait before the next attempt; null after the last one.
     pub wait: Option<WaitOut>,
+    /// Who saw it, hop by hop, joined by ids; null beyond the first hundred attempts.
+    pub ladder: Option<LadderOut>,
 }
 
 impl RungOut {
+    /// The hops that saw it or did not, in short.
+    pub fn seen_by(&self) -> Vec<String> {
+        self.ladder.as_ref().map(LadderOut::short).unwrap_or_default()
+    }
+
+    /// What is to know of its hops.
+    pub fn hop_notes(&self) -> &[String] {
+        self.ladder.as_ref().map_or(&[], |ladder| ladder.notes.as_slice())
+    }
+
     /// `+1.1 s`.
     pub fn sent_after(&self) -> String {
         let sign = if self.sent_after_ms < 0 { '−' } else { '+' };
@@ -106,13 +126,48 @@ pub struct Operation {
     /// The attempts in the order they were sent: by number where each number occurs once, else by
     /// time.
     pub attempts: Vec<RungOut>,
-    /// What gateways and origins saw of them.
+    /// What gateways and origins saw of them, joined by ids.
     pub observations: Vec<AttemptOut>,
+    /// Requests that gateways sent again by themselves, which the client doesn't see; null where no
+    /// gateway's log tells.
+    pub resent_by_gateways: Option<u32>,
     /// How it was put together from spans, and what can't be seen of it; empty where the sender
     /// told its operations.
     pub notes: Vec<String>,
     /// Address of the triage of its service and upstream around it.
     pub triage: String,
+}
+
+/// The attempts of an operation in the order they were sent, and what others saw of them. Without a
+/// client's attempts they are made of what others saw.
+fn parted(matches: &Matches) -> (Vec<&StoredEvent>, Vec<&StoredEvent>) {
+    let (own, observed): (Vec<&StoredEvent>, Vec<&StoredEvent>) =
+        matches.events.iter().partition(|e| e.event.vantage == Vantage::Client);
+    let (mut rungs, observed) = if own.is_empty() { (observed, own) } else { (own, observed) };
+    put_in_order(&mut rungs);
+    (rungs, observed)
+}
+
+/// What others saw: by the operation's id, and by the ids of its attempts. Each once, by time.
+fn with_joined<'a>(observed: Vec<&'a StoredEvent>, stories: &'a [Story]) -> Vec<&'a StoredEvent> {
+    let mut all = observed;
+    all.extend(stories.iter().flat_map(|story| &story.records));
+    all.sort_by_key(|one| (one.event.occurred_at, one.event.event_id.as_str()));
+    all.dedup_by_key(|one| (one.event.occurred_at, one.event.event_id.as_str()));
+    all
+}
+
+/// An attempt as lists show it, judged with what others recorded of it.
+fn proven(stored: &StoredEvent, story: Option<&Story>) -> AttemptOut {
+    let mut out = AttemptOut::from(stored);
+    if let Some(response) = story.and_then(|story| story.response.as_ref()) {
+        let verdict = summarize(response);
+        out.returned_by = verdict.returned_by;
+        out.layer = verdict.layer;
+        out.certainty = verdict.outcome;
+        out.limit_type = verdict.limit_type;
+    }
+    out
 }
 
 fn wait(before: &StoredEvent, after: &StoredEvent) -> WaitOut {
@@ -127,25 +182,41 @@ fn wait(before: &StoredEvent, after: &StoredEvent) -> WaitOut {
 }
 
 impl Operation {
-    /// Puts `events` of one operation (at least one, ordered by time) into a ladder.
-    pub fn of(operation_id: &str, matches: &Matches) -> Option<Self> {
-        let (own, observed): (Vec<&StoredEvent>, Vec<&StoredEvent>) =
-            matches.events.iter().partition(|e| e.event.vantage == Vantage::Client);
-        // Without a client observation the ladder is made of what others saw.
-        let (mut rungs, observed) = if own.is_empty() { (observed, own) } else { (own, observed) };
-        put_in_order(&mut rungs);
+    /// Reads an operation with what others saw of it; `None` where nothing has the id.
+    pub async fn fetch(store: &Store, operation_id: &str) -> Result<Option<Self>, StoreError> {
+        let matches = store.operation(operation_id).await?;
+        let (rungs, observed) = parted(&matches);
+        let first: Vec<StoredEvent> = rungs.into_iter().take(LADDERS).map(Clone::clone).collect();
+        let observed: Vec<StoredEvent> = observed.into_iter().map(Clone::clone).collect();
+        let stories = match first.as_slice() {
+            [] => Vec::new(),
+            first => stories_with(store, first, &observed).await?,
+        };
+        Ok(Self::of(operation_id, &matches, &stories))
+    }
+
+    /// Puts `events` of one operation (at least one, ordered by time) into a ladder; `stories` are of
+    /// its first attempts.
+    pub fn of(operation_id: &str, matches: &Matches, stories: &[Story]) -> Option<Self> {
+        let (rungs, observed) = parted(matches);
+        let observed = with_joined(observed, stories);
         let first = rungs.first()?;
         let start = first.event.occurred_at;
         let nexts = rungs.iter().skip(1).map(Some).chain([None]);
         let attempts: Vec<RungOut> = rungs
             .iter()
             .zip(nexts)
-            .map(|(stored, next)| RungOut {
-                attempt: (*stored).into(),
+            .enumerate()
+            .map(|(place, (stored, next))| RungOut {
+                attempt: proven(stored, stories.get(place)),
                 sent_after_ms: stored.event.occurred_at.since(start).0,
                 wait: next.map(|next| wait(stored, next)),
+                ladder: stories.get(place).map(|story| story.ladder.clone()),
             })
             .collect();
+        let resent = attempts.iter().filter_map(|rung| rung.ladder.as_ref()?.upstream_requests);
+        let resent_by_gateways =
+            resent.map(|sent| sent.saturating_sub(1)).reduce(u32::saturating_add);
         let marks: Vec<&Marks> = rungs.iter().filter_map(|e| e.event.derived.as_deref()).collect();
         let end = rungs.iter().map(|e| e.event.answered_at()).max().unwrap_or(start);
         let waits = || attempts.iter().filter_map(|rung| rung.wait.as_ref());
@@ -162,6 +233,7 @@ impl Operation {
             ended_well: attempts.last().is_some_and(|rung| rung.attempt.is_served()),
             notes: spans::words::notes(&marks),
             observations: observed.into_iter().map(Into::into).collect(),
+            resent_by_gateways,
             triage: Address::new("/triage").view(&view_around(first)).finish(),
             is_complete: matches.is_complete,
             clock_steps: attempts
@@ -170,6 +242,43 @@ impl Operation {
                 .count(),
             attempts,
         })
+    }
+
+    /// The attempts and what others saw of each, as Markdown. `origin` is put before addresses.
+    pub fn markdown(&self, origin: &str) -> String {
+        let mut out = String::new();
+        let page = super::address::operation(&self.operation_id);
+        writeln!(out, "# Operation {}\n", markdown::code(&self.operation_id)).ok();
+        let link = markdown::link("This operation", &format!("{origin}{page}"));
+        writeln!(out, "Started {} UTC. {link}\n", self.started_at).ok();
+        for note in &self.notes {
+            writeln!(out, "- {}", markdown::sentence(note)).ok();
+        }
+        let columns = ["attempt", "sent", "answer", "returned by", "real wait", "seen by"];
+        let rows: Vec<Vec<String>> = self
+            .attempts
+            .iter()
+            .take(LISTED)
+            .map(|rung| {
+                vec![
+                    rung.attempt.attempt.to_string(),
+                    rung.attempt.occurred_at.to_string(),
+                    rung.attempt.answer(),
+                    rung.attempt.responder(),
+                    words::length_or_dash(rung.wait.as_ref().map(|wait| wait.real_ms)),
+                    rung.seen_by().join("; "),
+                ]
+            })
+            .collect();
+        out.push_str(&markdown::table(&columns.map(ToOwned::to_owned), &rows));
+        for rung in self.attempts.iter().take(LADDERS) {
+            let Some(ladder) = rung.ladder.as_ref().filter(|ladder| ladder.tells()) else {
+                continue;
+            };
+            let number = rung.attempt.attempt;
+            writeln!(out, "\n## Hops of attempt {number}\n\n{}", ladder.markdown()).ok();
+        }
+        out
     }
 
     fn chart(&self) -> Chart {
@@ -217,9 +326,22 @@ pub(crate) async fn show(
     State(state): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Html<String>, Failure> {
-    let matches = state.store.operation(&id).await?;
-    let operation = Operation::of(&id, &matches).ok_or_else(|| Failure::not_found("operation"))?;
-    render(&OperationPage::new(operation))
+    let operation = Operation::fetch(&state.store, &id).await?;
+    render(&OperationPage::new(operation.ok_or_else(|| Failure::not_found("operation"))?))
+}
+
+/// `GET /operations/{id}/document.md`
+#[utoipa::path(get, path = "/operations/{id}/document.md", tag = "pages",
+    params(("id" = String, Path, description = "Id of the operation")),
+    responses((status = 200, description = "Attempts, waits and hops as Markdown", body = String, content_type = "text/markdown"), Problems))]
+pub(crate) async fn document(
+    State(state): State<AppState>,
+    Path(id): Path<String>,
+) -> Result<Response, Failure> {
+    let operation = Operation::fetch(&state.store, &id).await?;
+    let operation = operation.ok_or_else(|| Failure::not_found("operation"))?;
+    let text = operation.markdown(&state.config.server.base());
+    Ok(([(header::CONTENT_TYPE, "text/markdown; charset=utf-8")], text).into_response())
 }
 
 /// The page.
@@ -261,6 +383,11 @@ impl OperationPage {
         all.get(..2 * LISTED).unwrap_or(all)
     }
 
+    /// Whether anything is to show of what others saw of its attempts.
+    fn has_hops(&self) -> bool {
+        self.model.attempts.iter().any(|rung| !rung.seen_by().is_empty())
+    }
+
     /// What the table of observations is of.
     fn observed(&self) -> String {
         let joined = "Gateways and origins that saw the same requests, joined by id";
@@ -295,6 +422,10 @@ impl OperationPage {
             ("Promised waits in all", told(words::length(Millis(model.promised_ms)))),
             ("Sent too early", told(words::count(i64::try_from(model.early).unwrap_or(0)))),
         ];
+        let mut facts = facts;
+        if let Some(resent) = model.resent_by_gateways {
+            facts.push(("Sent again by gateways", words::count(i64::from(resent))));
+        }
         let mut cuts = Vec::new();
         if model.attempts.len() > MAX_RUNGS {
             cuts.push(format!("The drawing shows the first {MAX_RUNGS} attempts."));
@@ -324,9 +455,12 @@ impl OperationPage {
         });
         let service = last.map(|row| row.service.clone()).unwrap_or_default();
         Self {
-            shell: Shell::new("Operation", "events").with_twin(
-                Address::new("/api/v1/operations").segment(&model.operation_id).finish(),
-            ),
+            shell: Shell::new("Operation", "events")
+                .with_twin(Address::new("/api/v1/operations").segment(&model.operation_id).finish())
+                .with_markdown(format!(
+                    "{}/document.md",
+                    super::address::operation(&model.operation_id)
+                )),
             chart: model.chart(),
             facts,
             cut,
@@ -344,7 +478,7 @@ impl OperationPage {
         use super::samples;
         let page = |id: &str, events: &[StoredEvent]| {
             let matches = Matches { events: events.to_vec(), is_complete: events.len() < 600 };
-            Self::new(Operation::of(id, &matches).unwrap())
+            Self::new(Operation::of(id, &matches, &[samples::story()]).unwrap())
         };
         let many: Vec<StoredEvent> = (1..800)
             .map(|i| samples::attempt(&format!("e{i}"), "op", i, i64::from(i) * i64::from(i) * 10))
@@ -381,7 +515,7 @@ mod tests {
     #[test]
     fn waits_are_measured_from_the_answer_and_early_ones_are_counted() {
         let matches = Matches { events: samples::operation(), is_complete: true };
-        let operation = Operation::of("op", &matches).unwrap();
+        let operation = Operation::of("op", &matches, &[]).unwrap();
         let waits: Vec<_> = operation.attempts.iter().filter_map(|r| r.wait.clone()).collect();
         // Sent at 1.0 s and answered at 1.084 s; the next went out at 2.1 s.
         assert_eq!((waits[0].real_ms, waits[0].is_early), (1_016, true));
@@ -400,7 +534,7 @@ mod tests {
             samples::attempt("e1", "op", 1, 50_000),
             samples::attempt("e3", "op", 3, 60_000),
         ];
-        let operation = Operation::of("op", &Matches { events, is_complete: true }).unwrap();
+        let operation = Operation::of("op", &Matches { events, is_complete: true }, &[]).unwrap();
         let numbers: Vec<u32> = operation.attempts.iter().map(|r| r.attempt.attempt).collect();
         assert_eq!(numbers, [1, 2, 3]);
         assert_eq!(operation.clock_steps, 1);
@@ -417,7 +551,7 @@ mod tests {
             .map(|i| samples::attempt(&format!("e{i}"), "op", i, i64::from(i) * 1_000))
             .collect();
         let matches = Matches { events, is_complete: true };
-        let page = OperationPage::new(Operation::of("op", &matches).unwrap());
+        let page = OperationPage::new(Operation::of("op", &matches, &[]).unwrap());
         let parts = page.parts();
         assert_eq!(parts.len(), 2);
         assert_eq!(parts[0][249].attempt.attempt, 250);
@@ -429,6 +563,6 @@ mod tests {
 
     #[test]
     fn nothing_makes_no_ladder() {
-        assert_eq!(Operation::of("op", &Matches::default()), None);
+        assert_eq!(Operation::of("op", &Matches::default(), &[]), None);
     }
 }

@@ -1,6 +1,7 @@
 //! What the pages' tests are made of: an empty, a usual, an extreme and a hostile case of each.
 
 use super::alerts::drawing::{self, Drawing};
+use super::ladder::{HopOut, LadderOut, RecordOut, Story};
 use super::{alerts, overview, triage};
 use crate::domain::alerts::notice::Subject;
 use crate::domain::alerts::{
@@ -13,6 +14,7 @@ use crate::domain::checklist::{
 };
 use crate::domain::classify::{Certainty, Layer, LimitType, Responder, Tri};
 use crate::domain::event::{AttemptError, Event, Outcome, RetryLayer, Vantage};
+use crate::domain::joins::Sight;
 use crate::domain::stored::{
     Bucket, Counts, Mark, Pair, Scope, StoredEvent, TimeBasis, VerdictSummary, View,
 };
@@ -124,6 +126,67 @@ pub(crate) fn attempt(id: &str, operation: &str, number: u32, at: i64) -> Stored
         },
         received_at: window().from.plus(Millis(at + 400)),
     }
+}
+
+/// An attempt that nginx refused, as nginx and the origin's silence tell it.
+pub(crate) fn story() -> Story {
+    let hop = |vantage, name: &str, product, sight| HopOut {
+        vantage,
+        name: name.to_owned(),
+        product,
+        sight,
+        why: None,
+        records: Vec::new(),
+        gave: None,
+        got: None,
+        asked_nobody: false,
+        answered: false,
+        took_ms: None,
+        resent: None,
+        retry_layer: None,
+    };
+    let record = RecordOut { event_id: "gw-1".to_owned(), page: "/events/gw-1".to_owned() };
+    let hops = vec![
+        HopOut {
+            got: Some("429".to_owned()),
+            took_ms: Some(84),
+            ..hop(Vantage::Client, "checkout", Responder::Client, Sight::Seen)
+        },
+        HopOut {
+            records: vec![record.clone()],
+            gave: Some(429),
+            got: Some("502, 429".to_owned()),
+            took_ms: Some(80),
+            resent: Some(1),
+            retry_layer: Some(RetryLayer::Gateway),
+            ..hop(Vantage::Gateway, "edge-1", Responder::Nginx, Sight::Seen)
+        },
+        HopOut {
+            why: Some("Its record has holes.".to_owned()),
+            ..hop(Vantage::Gateway, "haproxy", Responder::Haproxy, Sight::Hole)
+        },
+        HopOut {
+            why: Some("It holds all others.".to_owned()),
+            ..hop(Vantage::Origin, "origin", Responder::Origin, Sight::NotSeen)
+        },
+    ];
+    let notes = vec!["edge-1 sent this attempt again once.".to_owned()];
+    let ladder = LadderOut { hops, notes, candidates: vec![record], upstream_requests: Some(2) };
+    Story { ladder, response: None, records: Vec::new() }
+}
+
+/// The same with sent text wherever it can stand.
+pub(crate) fn hostile_story(text: &str) -> Story {
+    let mut story = story();
+    for hop in &mut story.ladder.hops {
+        hop.name = text.to_owned();
+        hop.got = Some(text.to_owned());
+        hop.why = Some(text.to_owned());
+    }
+    story.ladder.notes = vec![text.to_owned()];
+    story.ladder.candidates =
+        vec![RecordOut { event_id: text.to_owned(), page: super::address::event(text) }];
+    story
 }
 
 /// The same attempt, served.

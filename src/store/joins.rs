@@ -1,0 +1,177 @@
+//! What has an id in common with attempts: records of gateways and origins, also under the ids that
+//! hops gave a request on its way.
+
+use super::lists::{identity, order};
+use super::reader::{Arg, Reader};
+use super::{Store, StoreError, sql};
+use crate::domain::checklist::operations::{MAX_RECORDS, joined_attempts};
+use crate::domain::event::Vantage;
+use crate::domain::joins::{self, Coverage, NEAR};
+use crate::domain::stored::{Scope, StoredEvent, TimeBasis, View};
+use crate::domain::time::{HOUR_MS, Millis, UnixMillis, Window};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// Ids looked for in one statement.
+const IDS_AT_ONCE: usize = 500;
+/// How often ids that were found are looked for in turn: a chain of so many hops, each of which gives
+/// the request an id of its own.
+const ROUNDS: usize = 4;
+/// Most events that are linked to one attempt or operation; a trace may hold many.
+const MOST_LINKED: usize = 2_000;
+/// Served attempts on each side of one that are looked at.
+const OTHERS: i64 = 40;
+/// So far from an attempt records of sources are looked for that say nothing of it.
+const SENDS_MS: i64 = HOUR_MS;
+/// Further than this from the attempts, no record that a hop's own id leads to is looked for.
+const FOLLOWED_MS: i64 = HOUR_MS;
+
+type Found = BTreeMap<(UnixMillis, String), StoredEvent>;
+
+impl Store {
+    /// Everything with a request, ray or trace id in common with `events`, themselves left out, in
+    /// the order it was sent; at most [`MOST_LINKED`]. Ids of what was found are followed.
+    #[tracing::instrument(name = "db.joins.linked", level = "debug", skip_all)]
+    pub async fn linked(&self, events: &[StoredEvent]) -> Result<Vec<StoredEvent>, StoreError> {
+        let mut reader = self.reader().await?;
+        let own: HashSet<(String, UnixMillis)> = events.iter().map(identity).collect();
+        let mut found = Found::new();
+        let mut asked: HashSet<String> = HashSet::new();
+        let mut fresh: Vec<StoredEvent> = events.to_vec();
+        for _ in 0..ROUNDS {
+            let requests = new_ids(&fresh, joins::ids, &mut asked);
+            let traces =
+                new_ids(&fresh, |s| s.event.trace_id.iter().cloned().collect(), &mut asked);
+            fresh.clear();
+            let looks: [(&[&str], Vec<String>); 2] =
+                [(&["request_id", "ray_id"], requests), (&["trace_id"], traces)];
+            for (columns, ids) in looks {
+                for stored in reader.holding(columns, &ids, None, "1 = 1", MOST_LINKED).await? {
+                    let (id, at) = identity(&stored);
+                    if !own.contains(&(id.clone(), at)) && found.len() < MOST_LINKED {
+                        if found.insert((at, id), stored.clone()).is_none() {
+                            fresh.push(stored);
+                        }
+                    }
+                }
+            }
+            if fresh.is_empty() {
+                break;
+            }
+        }
+        let mut found: Vec<StoredEvent> = found.into_values().collect();
+        found.sort_by(|a, b| order(a).cmp(&order(b)));
+        Ok(found)
+    }
+
+    /// What gateways and origins recorded of attempts to the same upstream around one, so that a
+    /// record which is missing can be told from one that was never kept.
+    #[tracing::instrument(name = "db.joins.coverage", level = "debug", skip_all)]
+    pub async fn coverage(&self, attempt: &StoredEvent) -> Result<Coverage, StoreError> {
+        let mut reader = self.reader().await?;
+        let reader = &mut reader;
+        let at = attempt.event.occurred_at;
+        let source = attempt.event.vantage;
+        if reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_none() {
+            return Ok(Coverage::default());
+        }
+        let scope = Scope { upstream: Some(attempt.event.host.clone()), ..Scope::default() };
+        let view = |from: UnixMillis, to: UnixMillis| View {
+            scope: scope.clone(),
+            window: Window { from, to },
+            time: TimeBasis::Event,
+        };
+        let wide = view(at.plus(Millis(-SENDS_MS)), at.plus(Millis(SENDS_MS)));
+        let sends = [
+            self.has_vantage(reader, &wide, Vantage::Gateway).await?,
+            self.has_vantage(reader, &wide, Vantage::Origin).await?,
+        ];
+        let mut others = Vec::new();
+        let sides =
+            [(at.plus(Millis(-NEAR.0)), at.plus(Millis(1))), (at.plus(Millis(1)), at.plus(NEAR))];
+        for (from, to) in sides {
+            let args = vec![Arg::Int(from.0), Arg::Int(to.0), Arg::Int(OTHERS)];
+            let only = [sql::ONLY_SUCCEEDED.to_owned()];
+            others.extend(reader.attempts(&view(from, to), source, &only, args).await?);
+        }
+        let records = joined(reader, source, &others).await?;
+        Ok(Coverage::new(attempt, &others, &records, sends))
+    }
+}
+
+/// The ids of events that were not looked for yet.
+fn new_ids(
+    events: &[StoredEvent],
+    read: impl Fn(&StoredEvent) -> Vec<String>,
+    asked: &mut HashSet<String>,
+) -> Vec<String> {
+    events.iter().flat_map(read).filter(|id| asked.insert(id.clone())).collect()
+}
+
+/// What those further inside than `source` saw of these attempts: records with the same request,
+/// ray or trace id, and with the ids that hops gave them. Which attempts are looked for is
+/// [`joined_attempts`]'s to say, so that the steps know what was not.
+pub(super) async fn joined(
+    reader: &mut Reader,
+    source: Vantage,
+    attempts: &[StoredEvent],
+) -> Result<Vec<StoredEvent>, StoreError> {
+    let inside = match source {
+        Vantage::Client => "<> 'client'",
+        Vantage::Gateway => "= 'origin'",
+        Vantage::Origin => return Ok(Vec::new()),
+    };
+    let is_inside = format!("e.class_id IN (SELECT id FROM classes WHERE vantage {inside})");
+    let chosen = joined_attempts(attempts);
+    let mut found = Found::new();
+    let mut asked: HashSet<String> = HashSet::new();
+    let ids: BTreeSet<String> = chosen.iter().flat_map(|s| joins::ids(s)).collect();
+    let traces: BTreeSet<String> = chosen.iter().filter_map(|s| s.event.trace_id.clone()).collect();
+    asked.extend(ids.iter().cloned());
+    let looks: [(&[&str], BTreeSet<String>); 2] =
+        [(&["request_id", "ray_id"], ids), (&["trace_id"], traces)];
+    for (columns, ids) in looks {
+        let ids: Vec<String> = ids.into_iter().collect();
+        for stored in reader.holding(columns, &ids, None, &is_inside, MAX_RECORDS).await? {
+            let (event_id, at) = identity(&stored);
+            found.insert((at, event_id), stored);
+        }
+    }
+    // A hop behind one that made an id of its own knows the request by that id alone.
+    let times = chosen.iter().map(|s| s.event.occurred_at);
+    if let (Some(from), Some(to)) = (times.clone().min(), times.max()) {
+        let near =
+            Window { from: from.plus(Millis(-FOLLOWED_MS)), to: to.plus(Millis(FOLLOWED_MS)) };
+        let records: Vec<StoredEvent> = found.values().cloned().collect();
+        let made = new_ids(&records, |s| s.event.ray_id.iter().cloned().collect(), &mut asked);
+        for stored in
+            reader.holding(&["request_id"], &made, Some(near), &is_inside, MAX_RECORDS).await?
+        {
+            let (event_id, at) = identity(&stored);
+            found.insert((at, event_id), stored);
+        }
+    }
+    Ok(found.into_values().collect())
+}
+
+impl Reader {
+    /// Events that have one of `ids` in one of `columns` and fulfil a condition, at most `most` of
+    /// each [`IDS_AT_ONCE`] ids.
+    async fn holding(
+        &mut self,
+        columns: &[&str],
+        ids: &[String],
+        times: Option<Window>,
+        condition: &str,
+        most: usize,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let mut found = Vec::new();
+        let usable: Vec<String> = ids.iter().filter(|id| !id.contains('\0')).cloned().collect();
+        for part in usable.chunks(IDS_AT_ONCE) {
+            let mut args = Vec::new();
+            let place = self.has_id(columns, part, times, &mut args);
+            let condition = format!("WHERE {place} AND {condition} LIMIT {most}");
+            found.append(&mut self.events(&condition, &args).await?);
+        }
+        Ok(found)
+    }
+}
