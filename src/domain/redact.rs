@@ -96,7 +96,16 @@ fn find(text: &str) -> Vec<Part> {
     if made.is_one_word() && text.len() < SHORTEST_TOKEN {
         return Vec::new();
     }
-    find_by(text, &Signs::of(text, made))
+    let signs = Signs::of(text, made);
+    if made.is_plain() && !made.has(Made::U) && signs.digits < MIN_NUMBER_DIGITS {
+        // What has a shape of its own has more than letters and digits, or a `u`.
+        let mut parts = Vec::new();
+        by_prefix(text, &signs, &mut parts);
+        if parts.is_empty() {
+            return parts;
+        }
+    }
+    find_by(text, &signs)
 }
 
 fn find_by(text: &str, signs: &Signs) -> Vec<Part> {

@@ -205,19 +205,38 @@ impl Reader {
         times: Option<Window>,
         args: &mut Vec<Arg>,
     ) -> String {
-        let list = marks(args, ids.iter().map(|id| Arg::Id(id.clone())));
-        let any: Vec<String> =
-            columns.iter().map(|column| format!("e.{column} IN ({list})")).collect();
-        let any = any.join(" OR ");
-        match &self.snapshot {
-            Snapshot::Postgres(_) => match times {
-                None => format!("({any})"),
-                Some(Window { from, to }) => {
-                    let [from, to] = [from, to].map(|at| marks(args, [Arg::Int(at.0)]));
-                    format!("({any}) AND e.occurred_at >= {from} AND e.occurred_at < {to}")
+        let any = |is: &dyn Fn(&str) -> String| {
+            columns.iter().map(|column| is(column)).collect::<Vec<_>>().join(" OR ")
+        };
+        match (&self.snapshot, ids) {
+            (Snapshot::Postgres(_), _) => {
+                let list = marks(args, ids.iter().map(|id| Arg::Id(id.clone())));
+                let any = any(&|column| format!("e.{column} IN ({list})"));
+                match times {
+                    None => format!("({any})"),
+                    Some(Window { from, to }) => {
+                        let [from, to] = [from, to].map(|at| marks(args, [Arg::Int(at.0)]));
+                        format!("({any}) AND e.occurred_at >= {from} AND e.occurred_at < {to}")
+                    }
                 }
-            },
-            Snapshot::Sqlite(_) => format!("{} AND ({any})", in_slices(ids, times, args)),
+            }
+            (Snapshot::Sqlite(_), [id]) => {
+                let one = marks(args, [Arg::Id(id.clone())]);
+                let any = any(&|column| format!("e.{column} = {one}"));
+                format!("{} AND ({any})", in_slices(ids, times, args))
+            }
+            (Snapshot::Sqlite(_), _) => {
+                // One value, whatever their number, so that the statement stays prepared.
+                let all: Vec<String> = ids
+                    .iter()
+                    .map(|id| format!("\"{}\"", hex::encode_upper(ids::pack(&storable(id)))))
+                    .collect();
+                let list = marks(args, [Arg::Text(format!("[{}]", all.join(",")))]);
+                let any = any(&|column| {
+                    format!("hex(e.{column}) IN (SELECT value FROM json_each({list}))")
+                });
+                format!("{} AND ({any})", in_slices(ids, times, args))
+            }
         }
     }
 
@@ -269,8 +288,16 @@ pub(super) fn marks(args: &mut Vec<Arg>, values: impl IntoIterator<Item = Arg>) 
 pub(super) fn in_slices(ids: &[String], times: Option<Window>, args: &mut Vec<Arg>) -> String {
     let ever = Window { from: UnixMillis(i64::MIN), to: UnixMillis(i64::MAX) };
     let Window { from, to } = times.unwrap_or(ever);
+    let keys = match ids {
+        [id] => format!("= {}", marks(args, [Arg::Int(ids::key(id))])),
+        _ => {
+            let all: Vec<String> = ids.iter().map(|id| ids::key(id).to_string()).collect();
+            let list = marks(args, [Arg::Text(format!("[{}]", all.join(",")))]);
+            format!("IN (SELECT value FROM json_each({list}))")
+        }
+    };
     sql::IN_SLICES
-        .replace("{keys}", &marks(args, ids.iter().map(|id| Arg::Int(ids::key(id)))))
+        .replace("{keys}", &keys)
         .replace("{from}", &marks(args, [Arg::Int(from.0)]))
         .replace("{to}", &marks(args, [Arg::Int(to.0)]))
 }

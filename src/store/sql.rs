@@ -28,10 +28,10 @@ pub(super) const WORDS: &str = "SELECT id, word FROM words WHERE id IN ({ids})";
 /// In what order events with one id are given, and how many (`{limit}`).
 pub(super) const BY_ID: &str = " ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT {limit}";
 
-/// The condition, on SQLite, that an event has an id with one of the numbers `{keys}` and is in a
+/// The condition, on SQLite, that an event has an id whose number is `{keys}` and is in a
 /// slice of a stretch of time (`{from}` to `{to}`).
 pub(super) const IN_SLICES: &str = "e.id IN (SELECT x.id FROM slices v CROSS JOIN ids x \
-WHERE v.from_at < {to} AND v.to_at > {from} AND x.slice = v.id AND x.key IN ({keys}))";
+WHERE v.from_at < {to} AND v.to_at > {from} AND x.slice = v.id AND x.key {keys})";
 
 /// Counts of the ends of a window (`$1` to `$2`, `$3` to `$4`, in milliseconds) from the events' own
 /// index, by class and rank; `{series}` is the column of the series, or 0 for all of them.

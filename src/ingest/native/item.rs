@@ -14,7 +14,8 @@ use crate::domain::{headers, redact};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::str::FromStr;
 
@@ -673,12 +674,7 @@ impl Reader<'_> {
         kept: &mut Vec<(String, String)>,
     ) -> Result<(), Fault> {
         let name = name.trim();
-        let is_fit = kept.len() < MAX_HEADERS
-            && name.len() <= MAX_HEADER_NAME
-            && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
-            && headers::is_allowed(name)
-            && redact::kind_of(name).is_none();
-        if !is_fit {
+        if kept.len() >= MAX_HEADERS || name.len() > MAX_HEADER_NAME || !is_taken(name) {
             self.dropped_headers += 1;
             return Ok(());
         }
@@ -690,4 +686,27 @@ impl Reader<'_> {
         kept.push((name.to_ascii_lowercase(), text));
         Ok(())
     }
+}
+
+/// Header names that [`is_taken`] remembers; clients send few different ones.
+const NAMES_KNOWN: usize = 512;
+
+thread_local! {
+    static NAMES: RefCell<HashMap<Box<str>, bool, foldhash::fast::RandomState>> = RefCell::default();
+}
+
+/// Whether the header field `name` is stored.
+fn is_taken(name: &str) -> bool {
+    NAMES.with_borrow_mut(|known| {
+        if let Some(is_taken) = known.get(name) {
+            return *is_taken;
+        }
+        let is_taken = name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
+            && headers::is_allowed(name)
+            && redact::kind_of(name).is_none();
+        if known.len() < NAMES_KNOWN {
+            known.insert(name.into(), is_taken);
+        }
+        is_taken
+    })
 }

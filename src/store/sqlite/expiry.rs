@@ -136,6 +136,7 @@ impl Writer {
         if version != self.version {
             self.slices = Slices::read(&transaction, self.slices.full())?;
             self.kept = read(&transaction)?;
+            self.known.clear();
             self.version = version;
         }
         let mut moved = false;

@@ -13,6 +13,7 @@
 
 mod expiry;
 pub(super) mod ids;
+mod known;
 mod slices;
 mod verify;
 mod writer;
@@ -107,7 +108,7 @@ impl SqliteStore {
             .row_buffer_size(ROWS_AT_ONCE)
             .read_only(true)
             .pragma("query_only", "ON")
-            .pragma("cache_size", "-16384");
+            .pragma("cache_size", "-32768");
         let pool = |most: u32| {
             SqlitePoolOptions::new()
                 .max_connections(most)

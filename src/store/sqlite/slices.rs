@@ -26,6 +26,13 @@ pub(super) struct Slice {
     limit: i64,
 }
 
+impl Slice {
+    /// How many events are stored in it.
+    pub(super) const fn events(&self) -> i64 {
+        self.events
+    }
+}
+
 /// All slices in the order of time.
 #[derive(Debug, Clone)]
 pub(super) struct Slices {
@@ -64,11 +71,11 @@ impl Slices {
         self.list.get(place).map_or(0, |slice| slice.id)
     }
 
-    /// The numbers of the slice of a moment and of those next to it.
-    pub(super) fn near(&self, occurred_at: i64) -> impl Iterator<Item = i64> + '_ {
+    /// The slice of a moment and those next to it.
+    pub(super) fn near(&self, occurred_at: i64) -> &[Slice] {
         let place = self.at(occurred_at);
         let around = place.saturating_sub(1)..(place + 2).min(self.list.len());
-        self.list.get(around).unwrap_or_default().iter().map(|slice| slice.id)
+        self.list.get(around).unwrap_or_default()
     }
 
     /// Counts new events, whose moments are `times`, and ends the slices that are full.
@@ -209,7 +216,10 @@ pub(super) fn add(
     let mut insert = transaction
         .prepare_cached("INSERT OR IGNORE INTO ids (slice, key, id) VALUES (?1, ?2, ?3)")?;
     for (slice, key, id) in entries {
-        insert.execute(params![slice, key, id])?;
+        for (at, number) in (1..).zip([slice, key, id]) {
+            insert.raw_bind_parameter(at, number)?;
+        }
+        insert.raw_execute()?;
     }
     Ok(())
 }

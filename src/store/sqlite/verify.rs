@@ -148,6 +148,7 @@ impl Writer {
         }
         transaction.commit()?;
         self.slices = Slices::read(&self.connection, self.slices.full())?;
+        self.known.clear();
         self.version = data_version(&self.connection)?;
         Ok(())
     }

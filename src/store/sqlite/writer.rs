@@ -2,6 +2,7 @@
 
 use super::expiry::{self, Expiry};
 use super::ids;
+use super::known::Known;
 use super::slices::{self, Slices};
 use crate::domain::stored::{History, Inserted, SenderCounts};
 use crate::domain::time::UnixMillis;
@@ -24,6 +25,7 @@ pub(super) struct Writer {
     pub(super) connection: rusqlite::Connection,
     dictionary: Dictionary,
     pub(super) slices: Slices,
+    pub(super) known: Known,
     /// Since when anything is kept.
     pub(super) kept: History,
     /// How far the removal of what is old has come.
@@ -59,6 +61,7 @@ impl Writer {
             connection,
             dictionary: Dictionary::default(),
             slices,
+            known: Known::default(),
             kept,
             expiry: Expiry::default(),
             version,
@@ -82,10 +85,11 @@ impl Writer {
         if version != self.version {
             self.slices = Slices::read(&transaction, self.slices.full())?;
             self.kept = expiry::read(&transaction)?;
+            self.known.clear();
             self.version = version;
         }
         let identities: Vec<Identity<'_>> = drafts.iter().map(Identity::of).collect();
-        let stored = stored_identities(&transaction, &self.slices, &identities)?;
+        let stored = stored_identities(&transaction, &self.slices, &mut self.known, &identities)?;
         let results = batch::sift(drafts, &stored, self.kept.events.since);
         let (new, identities): (Vec<(&Draft, Inserted)>, Vec<Identity<'_>>) = drafts
             .iter()
@@ -112,7 +116,7 @@ impl Writer {
             self.kept.gathered,
         );
         let rows = identities.iter().zip(&ids).map(|(identity, ids)| (identity, *ids));
-        add_events(&transaction, &self.events, &self.slices, rows, received_at)?;
+        add_events(&transaction, &self.events, &self.slices, &mut self.known, rows, received_at)?;
         let mut slices = self.slices.clone();
         slices.grow(&transaction, new.iter().map(|(draft, _)| draft.occurred_at).collect())?;
         for (table, numbers) in sums.tables() {
@@ -218,17 +222,19 @@ impl<'a> Identity<'a> {
 fn stored_identities<'a>(
     transaction: &Transaction<'_>,
     slices: &Slices,
+    known: &mut Known,
     identities: &[Identity<'a>],
 ) -> Result<Vec<(&'a str, i64)>, StoreError> {
+    let mut wanted: Vec<(i64, i64, usize)> = Vec::new();
+    for (at, identity) in identities.iter().enumerate() {
+        for slice in slices.near(identity.draft.occurred_at) {
+            known.prepare(transaction, slice)?;
+            if known.may_hold(slice.id, identity.key) {
+                wanted.push((slice.id, identity.key, at));
+            }
+        }
+    }
     // In the order of the index, so that each page is visited once.
-    let mut wanted: Vec<(i64, i64, usize)> = identities
-        .iter()
-        .enumerate()
-        .flat_map(|(at, identity)| {
-            let near = slices.near(identity.draft.occurred_at);
-            near.map(move |slice| (slice, identity.key, at))
-        })
-        .collect();
     wanted.sort_unstable();
     let mut find = transaction.prepare_cached(
         "SELECT e.occurred_at FROM ids x CROSS JOIN events e \
@@ -331,6 +337,7 @@ fn add_events<'a>(
     transaction: &Transaction<'_>,
     text: &str,
     slices: &Slices,
+    known: &mut Known,
     rows: impl ExactSizeIterator<Item = (&'a Identity<'a>, Ids)>,
     received_at: UnixMillis,
 ) -> Result<(), StoreError> {
@@ -369,6 +376,7 @@ fn add_events<'a>(
         let slice = slices.id(slices.at(draft.occurred_at));
         let texts = [&draft.operation_id, &draft.request_id, &draft.ray_id, &draft.trace_id];
         entries.push((slice, identity.key, id));
+        known.add(slice, identity.key);
         entries.extend(texts.into_iter().flatten().map(|text| (slice, ids::key(text), id)));
     }
     entries.sort_unstable();
