@@ -3,10 +3,11 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 CARGO ?= cargo
-# The yardstick of bench-pages.
+# The yardsticks of bench-pages and bench-otlp.
 DUCKDB := 2.0.1
+ROTEL := 0.0.1a15
 
-.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards test-schemas score-otlp
+.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards test-schemas score-otlp otlp-clients bench-otlp
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -14,17 +15,20 @@ help: ## List the targets
 packages: ## Install what the tests need (PostgreSQL, Chromium, Node.js, gateways, Prometheus) through the package manager
 	@scripts/install-packages build python postgres browser gateways prometheus
 
+otlp-clients: ## Install the OpenTelemetry clients that tests run (pip, npm)
+	@scripts/install-otlp-clients
+
 check: ## Format, lints and documentation, warnings denied
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items --quiet
 
-test: packages check ## Everything: both databases, the binary, the browser
+test: packages otlp-clients check ## Everything: both databases, the binary, the browser
 	scripts/test-postgres $(CARGO) test --locked
 	$(MAKE) --no-print-directory test-schemas
 	$(MAKE) --no-print-directory test-browser
 
-test-fast: ## The tests that need neither PostgreSQL nor a browser
+test-fast: otlp-clients ## The tests that need neither PostgreSQL nor a browser
 	@scripts/install-packages build python gateways prometheus
 	RETRYLENS_TEST_NO_POSTGRES=1 $(CARGO) test --locked
 
@@ -37,8 +41,8 @@ test-schemas: ## Type-check dashboards/grafana against Grafana's published types
 	@[ -d tests/schemas/node_modules/typescript ] || (cd tests/schemas && npm ci --silent)
 	node tests/schemas/check.mjs dashboards/grafana
 
-test-long: packages ## The million-event load and other long runs, in release
-	scripts/test-postgres $(CARGO) test --locked --release -- --ignored --nocapture
+test-long: packages otlp-clients ## The million-event load and other long runs, in release
+	scripts/test-postgres $(CARGO) test --locked --release -- --ignored --nocapture --skip capture
 
 torture: packages ## Kills, cuts, full disks and absent databases in their long form, in release
 	scripts/test-postgres $(CARGO) test --locked --release --test it -- faults:: --include-ignored --nocapture
@@ -46,7 +50,7 @@ torture: packages ## Kills, cuts, full disks and absent databases in their long 
 CORPUS ?= ../shared/corpus/otlp
 
 score-otlp: ## Operations of recorded OpenTelemetry clients against what their servers saw (CORPUS=folder)
-	RETRYLENS_OTLP_CORPUS=$(abspath $(CORPUS)) $(CARGO) test --locked --test it otlp_corpus -- --ignored --nocapture
+	RETRYLENS_OTLP_CORPUS=$(abspath $(CORPUS)) $(CARGO) test --locked --test it capture -- --ignored --nocapture
 
 bench-ingest: packages ## How fast events are taken in, against the same rows inserted raw, on both databases
 	scripts/test-postgres $(CARGO) bench --locked --bench ingest
@@ -60,6 +64,14 @@ bench-pages: ## How long every page takes at 1 and 10 million events, beside Duc
 
 bench-classify: ## What decoding, a verdict and a draft cost an event, on one core, against the goals
 	$(CARGO) bench --locked --bench classify
+
+bench-otlp: ## How fast spans are taken over OTLP, beside rotel writing files, and what an answer is worth
+	@scripts/install-packages build venv
+	@[ "$$(cat target/rotel/installed 2>/dev/null)" = $(ROTEL) ] || { \
+		echo "installing into target/rotel with pip: rotel $(ROTEL)"; \
+		python3 -m venv target/rotel && target/rotel/bin/pip install --quiet rotel==$(ROTEL) && \
+		echo $(ROTEL) > target/rotel/installed; }
+	RETRYLENS_BENCH_ROTEL="$$(find "$(CURDIR)/target/rotel" -name rotel-agent -type f | head -n 1)" $(CARGO) bench --locked --bench otlp
 
 demo: ## Serve an incident with a known cause
 	$(CARGO) run --release -- demo

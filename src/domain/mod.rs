@@ -15,6 +15,7 @@
 //! - [`sources`]: where events come from, and what each source lacks.
 //! - [`alerts`]: rules as values, their evaluation, and the life of an alert.
 //! - [`spans`]: spans of OpenTelemetry, and the operations that they tell of.
+//! - [`volumes`]: what clients' own metrics counted, beside what their attempts tell.
 //! - [`retry_policy`]: the policy that we recommend, and keep for everything we send.
 
 pub mod access_log;
@@ -36,3 +37,4 @@ pub mod spelling;
 pub mod stats;
 pub mod stored;
 pub mod time;
+pub mod volumes;

@@ -13,6 +13,7 @@ use crate::store::{HeldSpan, Hood, SpanMark, Store, StoreError};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// How late exporters are: their batch delay, 5 s by default, and one resend. Spans that arrive
@@ -20,10 +21,16 @@ use tokio_util::sync::CancellationToken;
 pub const GRACE: Millis = Millis(10_000);
 /// How long settled spans are kept, so that late ones find their operation.
 pub const KEPT: Millis = Millis(1_800_000);
-/// How often it is looked for what is due.
+/// How often it is looked for what is due, where nothing was the last time.
 const LOOK: Duration = Duration::from_secs(1);
+/// After a pass that settled something the store is left alone for this part of the time it took.
+const REST: u32 = 4;
+/// How often it is looked for what may be removed.
+const TIDY: Millis = Millis(10_000);
 /// Neighbourhoods that are settled in one go.
 const HOODS: i64 = 64;
+/// Events after which a pass ends, so that a stop is never far: what is left is due in the next.
+const ENOUGH: usize = 20_000;
 /// Spans of one neighbourhood that are looked at together: open ones, and settled ones near them.
 const OPEN: i64 = 20_000;
 const SETTLED: i64 = 5_000;
@@ -36,7 +43,7 @@ const OF_TRACES: i64 = 20_000;
 /// Events that are handed to the intake at once.
 const BATCH: usize = 1_000;
 /// Spans that are removed in one go.
-const REMOVED: i64 = 5_000;
+const REMOVED: i64 = 10_000;
 
 /// Settles operations.
 #[derive(Debug)]
@@ -72,46 +79,88 @@ impl Settler {
     /// logged, and what is due is tried again.
     pub async fn run(self, clock: Arc<dyn Clock>, end: CancellationToken) {
         let mut seat = self.store.settling_seat();
+        let (mut rest, mut tidied_at) = (LOOK, UnixMillis(i64::MIN));
         loop {
             tokio::select! {
-                () = tokio::time::sleep(LOOK) => {}
+                () = tokio::time::sleep(rest) => {}
                 () = end.cancelled() => break,
             }
+            rest = LOOK;
             let has_seat = seat.take().await.unwrap_or_else(|error| {
-                self.failed();
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "who settles operations can't be told; trying again");
+                self.failed(&error, "who settles operations can't be told; trying again");
                 false
             });
-            if has_seat && let Err(error) = self.settle(clock.now()).await {
-                self.failed();
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "operations could not be settled; trying again");
+            if !has_seat {
+                continue;
+            }
+            let (now, begun) = (clock.now(), Instant::now());
+            match self.pass(now).await {
+                Ok((_, false)) => {}
+                Ok((_, true)) => rest = begun.elapsed() / REST,
+                Err(error) => {
+                    self.failed(&error, "operations could not be settled; trying again");
+                }
+            }
+            if now.since(tidied_at).0 >= TIDY.0 {
+                match self.tidy(now).await {
+                    Ok(true) => {}
+                    Ok(false) => tidied_at = now,
+                    Err(error) => {
+                        tidied_at = now;
+                        self.failed(&error, "old spans could not be removed; trying again");
+                    }
+                }
             }
         }
         seat.leave().await;
     }
 
-    fn failed(&self) {
-        self.intake.metrics().store_failed(StoreOperation::Read);
+    /// Removes what was kept long enough, a bounded part of it; whether there is more.
+    async fn tidy(&self, now: UnixMillis) -> Result<bool, StoreError> {
+        let spans = self.store.remove_spans(now.plus(Millis(-KEPT.0)), REMOVED).await?;
+        let counts = self.store.tidy_volumes(now, REMOVED).await?;
+        let limit = usize::try_from(REMOVED).unwrap_or(usize::MAX);
+        Ok(spans >= limit || counts >= limit)
     }
 
-    /// Settles what is due at `now`, a bounded part of it, and removes what was kept long enough;
-    /// how many events came of it.
+    fn failed(&self, error: &(dyn std::error::Error + 'static), what: &str) {
+        self.intake.metrics().store_failed(StoreOperation::Read);
+        tracing::warn!(error, "{what}");
+    }
+
+    /// Settles what is due at `now`, a bounded part of it; how many events came of it.
     ///
     /// # Errors
     /// Where the store or the queue fails. What was settled before stays; the rest is due again.
     pub async fn settle(&self, now: UnixMillis) -> Result<usize, SettleError> {
-        let mut events = 0;
-        for hood in self.store.due_hoods(now, HOODS).await? {
-            events += if hood.is_servers() {
-                self.settle_servers(&hood).await?
+        Ok(self.pass(now).await?.0)
+    }
+
+    /// How many events came of what is due, and whether more may be due already.
+    async fn pass(&self, now: UnixMillis) -> Result<(usize, bool), SettleError> {
+        let hoods = self.store.due_hoods(now, HOODS).await?;
+        let is_cut = i64::try_from(hoods.len()).is_ok_and(|n| n == HOODS);
+        let (mut events, mut failed) = (0, None);
+        for hood in hoods {
+            let settled = if hood.is_servers() {
+                self.settle_servers(&hood).await
             } else {
-                self.settle_hood(&hood, now).await?
+                self.settle_hood(&hood, now).await
             };
+            match settled {
+                Ok(count) => events += count,
+                // What is wrong with one neighbourhood doesn't hold up the others.
+                Err(SettleError::Store(error)) if !error.is_passing() => failed = Some(error),
+                Err(error) => return Err(error),
+            }
+            if events >= ENOUGH {
+                break;
+            }
         }
-        self.store.remove_spans(now.plus(Millis(-KEPT.0)), REMOVED).await?;
-        Ok(events)
+        match failed {
+            Some(error) => Err(error.into()),
+            None => Ok((events, is_cut || events > 0)),
+        }
     }
 
     /// What servers saw needs nothing beside it.

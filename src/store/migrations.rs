@@ -44,6 +44,12 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/sqlite/0006_outbox_tries.sql"),
         postgres: include_str!("../../migrations/postgres/0006_outbox_tries.sql"),
     },
+    Migration {
+        version: 7,
+        name: "0007_client_volumes",
+        sqlite: include_str!("../../migrations/sqlite/0007_client_volumes.sql"),
+        postgres: include_str!("../../migrations/postgres/0007_client_volumes.sql"),
+    },
 ];
 
 /// Holds the versions that were applied.

@@ -12,7 +12,7 @@
 //! - `series`: how many series there may be.
 //! - `alert_sums`: what rules are evaluated over. `alerts`: how alerts stand, silences, what is to be
 //!   told. `seat`: one replica evaluates. `transact`: statements that belong together.
-//! - `otlp`: spans, until they are events.
+//! - `otlp`: spans, until they are events. `volumes`: what clients' own metrics counted.
 //! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.
 //! - `recount`: do the sums still agree with the events? `verify`: does all fit together?
 //!
@@ -54,6 +54,7 @@ mod sums;
 mod test_schema;
 mod transact;
 mod verify;
+mod volumes;
 
 pub use alert_sums::PairOfSums;
 pub use alerts::{
@@ -71,6 +72,7 @@ pub use rows::Draft;
 pub use seat::Seat;
 pub use series::{Kept, SeriesBound};
 pub use verify::{IdFault, Mended, Verified};
+pub use volumes::{MAX_VOLUME_SERIES, PairVolume};
 
 use crate::domain::stored::{
     History, Inserted, Labels, Mark, NewEvent, NewMark, Scope, Sender, SenderCounts,

@@ -67,8 +67,10 @@ const ADD: [&str; 2] = [
      FROM json_array_elements($1::json) k ON CONFLICT DO NOTHING",
 ];
 
-/// Neighbourhoods in which something is due at `$1`, the most overdue first.
-const DUE: &str = "SELECT hood FROM otlp_spans WHERE due_at <= $1 AND hood IS NOT NULL \
+/// Neighbourhoods in which something is due at `$1`, the most overdue first. So many spans are looked
+/// at and no more, however many are due.
+const DUE: &str = "SELECT hood FROM (SELECT hood, due_at FROM otlp_spans \
+                   WHERE due_at <= $1 AND hood IS NOT NULL ORDER BY due_at LIMIT 20000) d \
                    GROUP BY hood ORDER BY MIN(due_at) LIMIT $2";
 
 /// Spans of the neighbourhood `$1` that aren't settled.
@@ -293,7 +295,7 @@ impl Store {
         Ok(removed.first().map_or(0, Vec::len))
     }
 
-    fn text(&self, texts: [&'static str; 2]) -> &'static str {
+    pub(super) fn text(&self, texts: [&'static str; 2]) -> &'static str {
         match &*self.pool {
             Pool::Sqlite(_) => texts[0],
             Pool::Postgres(_) => texts[1],

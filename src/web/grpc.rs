@@ -4,12 +4,13 @@
 //! bytes, and whose answer ends with the status in trailers (grpc.io, "gRPC over HTTP2"). That much
 //! is done here, over the intake of `api::otlp`; a framework for it would bring a second web server.
 
-use super::api::otlp;
+use super::api::otlp::{self, Signal};
 use super::error::Failure;
 use super::extract::{CappedBody, Peer};
 use super::serve::Impatient;
 use super::{AppState, Code, doors};
 use crate::ingest::body;
+use crate::ingest::otlp::Encoding;
 use crate::shutdown::Shutdown;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
@@ -21,9 +22,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
-
-/// The method that takes spans.
-const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 
 /// Bytes before a message: whether it is packed, and its length.
 const PREFIX: usize = 5;
@@ -119,10 +117,12 @@ async fn export(
         .headers
         .get(header::CONTENT_TYPE)
         .is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"));
-    if parts.method != Method::POST || !is_grpc || parts.uri.path() != TRACES {
-        let message = format!("this port takes calls of {TRACES}");
-        return Err(Refusal { code: 12, message });
-    }
+    let signal = Signal::of_method(parts.uri.path());
+    let Some(signal) = signal.filter(|_| parts.method == Method::POST && is_grpc) else {
+        let message = "this port takes calls of Export of OTLP's TraceService, LogsService and \
+                       MetricsService";
+        return Err(Refusal { code: 12, message: message.to_owned() });
+    };
     let known = &state.config.access.ingest_tokens;
     let token = doors::sending_token(&parts.headers, known);
     if !known.is_empty() && token.is_none() {
@@ -137,8 +137,8 @@ async fn export(
         CappedBody::read(&HeaderMap::new(), body, &sender, &state.bodies, &state.config).await?;
     body.encoding = packing(&body.bytes, &parts.headers)?;
     body.bytes.drain(..PREFIX);
-    let decoded = otlp::keep(state, body, crate::ingest::otlp::Encoding::Protobuf).await?;
-    Ok(otlp::export_response(&decoded))
+    let told = otlp::keep(state, signal, body, Encoding::Protobuf).await?;
+    Ok(otlp::export_response(&told))
 }
 
 /// How the one message of a body is packed.

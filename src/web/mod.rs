@@ -74,6 +74,7 @@ fn sending() -> OpenApiRouter<AppState> {
         .routes(routes!(api::events::create))
         .routes(routes!(api::otlp::traces))
         .routes(routes!(api::otlp::logs))
+        .routes(routes!(api::otlp::metrics))
         .routes(routes!(api::access_logs::create))
 }
 

@@ -71,7 +71,7 @@ fn server(trace: u8, from: u64, to: u64) -> Value {
     made
 }
 
-fn request(spans: &[Value]) -> Value {
+pub(crate) fn request(spans: &[Value]) -> Value {
     json!({"resourceSpans": [{
         "resource": {"attributes": [
             attribute("service.name", "shop"), attribute("telemetry.sdk.language", "nodejs"),
@@ -81,7 +81,7 @@ fn request(spans: &[Value]) -> Value {
 }
 
 /// 429 with a promise of one second, 503, 200 under a server's span.
-fn incident() -> Vec<Value> {
+pub(crate) fn incident() -> Vec<Value> {
     vec![
         with(
             answered(span(1, 1, Some(200), 0, 10), "429"),
@@ -345,8 +345,9 @@ async fn postgres_keeps_spans() {
 }
 
 /// A call as any gRPC client makes it; the body of the answer, and its header fields.
-async fn call(
+pub(crate) async fn call(
     address: &str,
+    method: &str,
     token: Option<&str>,
     packed: bool,
     message: Vec<u8>,
@@ -360,8 +361,7 @@ async fn call(
     let (mut sender, connection) =
         hyper::client::conn::http2::handshake::<_, _, Body>(executor, io).await.unwrap();
     let driver = tokio::spawn(connection);
-    let path = "opentelemetry.proto.collector.trace.v1.TraceService/Export";
-    let mut request = Request::post(format!("http://{address}/{path}"))
+    let mut request = Request::post(format!("http://{address}/{method}"))
         .header("content-type", "application/grpc+proto")
         .header("te", "trailers");
     if packed {
@@ -384,8 +384,10 @@ async fn call(
     (headers, bytes)
 }
 
+const TRACES: &str = "opentelemetry.proto.collector.trace.v1.TraceService/Export";
+
 /// Where a process that serves from `folder` takes calls, from its log.
-fn grpc_address(folder: &Path) -> String {
+pub(crate) fn grpc_address(folder: &Path) -> String {
     let log = std::fs::read_to_string(folder.join("log")).unwrap();
     let (_, rest) = log.split_once("over gRPC is taken on ").unwrap_or_else(|| panic!("{log}"));
     rest.chars().take_while(|c| c.is_ascii_digit() || matches!(c, '.' | ':')).collect()
@@ -404,17 +406,17 @@ async fn grpc_takes_the_same_under_the_same_rule() {
     let address = grpc_address(folder.path());
     let status =
         |headers: &axum::http::HeaderMap| headers["grpc-status"].to_str().unwrap().to_owned();
-    let (headers, bytes) = call(&address, Some(token), false, Vec::new()).await;
+    let (headers, bytes) = call(&address, TRACES, Some(token), false, Vec::new()).await;
     assert_eq!((status(&headers).as_str(), bytes), ("0", vec![0, 0, 0, 0, 0]));
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     gzip.write_all(&NO_IDS).unwrap();
-    let (headers, bytes) = call(&address, Some(token), true, gzip.finish().unwrap()).await;
+    let (headers, bytes) = call(&address, TRACES, Some(token), true, gzip.finish().unwrap()).await;
     assert_eq!(status(&headers), "0");
     let told = String::from_utf8_lossy(&bytes).into_owned();
     assert!(told.contains("span 1: trace_id: missing: expected 16 bytes"), "{told}");
-    let (headers, _) = call(&address, None, false, Vec::new()).await;
+    let (headers, _) = call(&address, TRACES, None, false, Vec::new()).await;
     assert_eq!(status(&headers), "16", "no token");
-    let (headers, _) = call(&address, Some(token), false, vec![0xff]).await;
+    let (headers, _) = call(&address, TRACES, Some(token), false, vec![0xff]).await;
     assert_eq!(status(&headers), "3", "no message");
 }
 

@@ -22,6 +22,9 @@ pub struct NotAnId;
 macro_rules! id {
     ($name:ident, $number:ty, $digits:literal) => {
         impl $name {
+            /// One that stands for none in particular.
+            pub(crate) const ANY: Self = Self(1);
+
             /// From its bytes, of which there have to be as many as an id has; `None` for zero,
             /// which stands for no id (W3C Trace Context).
             pub fn from_bytes(bytes: &[u8]) -> Option<Self> {

@@ -20,8 +20,8 @@ const UNKNOWN_SERVICE: &str = "unknown_service";
 
 /// What the sender says about itself.
 pub(super) struct SenderFacts {
-    sender: Sender,
-    service: String,
+    pub(super) sender: Sender,
+    pub(super) service: String,
 }
 
 impl SenderFacts {

@@ -2,9 +2,11 @@
 //! for absent, a list without `values` for an empty one, numbers may be texts, names of enums count,
 //! and ids are hexadecimal in any case.
 
+use super::metrics::{self, RawPoint};
 use super::protobuf::{RawSpanParts, key_of};
 use super::{DecodeError, Fault, MAX_DEPTH, MAX_PARTS, Record, Sink, sender};
 use crate::domain::spans::{Attributes, Kind, RawEvent, RawSpan, SpanId, TraceId, Value};
+use crate::domain::volumes::Temporality;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
@@ -116,6 +118,111 @@ pub(super) fn logs(
         }
     }
     Ok(())
+}
+
+/// Any of the levels that data points lie in.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct MetricsLevel<'a> {
+    #[serde(borrow, rename = "resourceMetrics")]
+    resource_metrics: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    resource: Option<&'a RawValue>,
+    #[serde(borrow, rename = "scopeMetrics")]
+    scope_metrics: Option<Vec<&'a RawValue>>,
+    #[serde(borrow)]
+    scope: Option<&'a RawValue>,
+    #[serde(borrow)]
+    metrics: Option<Vec<&'a RawValue>>,
+}
+
+/// A metric. Names of other shapes than a text are none that is wanted.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct MetricLevel<'a> {
+    #[serde(borrow)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    histogram: Option<&'a RawValue>,
+    #[serde(borrow, rename = "exponentialHistogram")]
+    exponential: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Histogram<'a> {
+    #[serde(borrow, rename = "dataPoints")]
+    points: Option<Vec<&'a RawValue>>,
+    #[serde(rename = "aggregationTemporality")]
+    temporality: Option<Json>,
+}
+
+/// Reads an `ExportMetricsServiceRequest` point by point, of the metrics that are wanted.
+pub(super) fn metrics(body: &[u8], sink: &mut metrics::Sink<'_>) -> Result<(), DecodeError> {
+    let text = std::str::from_utf8(body).map_err(|error| undecodable(&error))?;
+    let request = object::<MetricsLevel<'_>>(text.trim_start_matches('\u{feff}'))?;
+    for of_resource in request.and_then(|level| level.resource_metrics).unwrap_or_default() {
+        let of_resource = object::<MetricsLevel<'_>>(of_resource.get())?.unwrap_or_default();
+        let resource = small(of_resource.resource)?;
+        let resource = attributes(resource.as_ref().and_then(|json| json.get("attributes")));
+        for of_scope in of_resource.scope_metrics.unwrap_or_default() {
+            let of_scope = object::<MetricsLevel<'_>>(of_scope.get())?.unwrap_or_default();
+            let scope = small(of_scope.scope)?;
+            let scope = scope.as_ref().map_or("", |scope| self::text(scope, "name"));
+            for raw in of_scope.metrics.unwrap_or_default() {
+                metric(raw, &resource, scope, sink)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// An object that is of use where it isn't too large.
+fn small(raw: Option<&RawValue>) -> Result<Option<Json>, DecodeError> {
+    raw.filter(|raw| raw.get().len() <= MAX_SPAN).map(|raw| read(raw.get())).transpose()
+}
+
+fn metric(
+    raw: &RawValue,
+    resource: &Attributes,
+    scope: &str,
+    sink: &mut metrics::Sink<'_>,
+) -> Result<(), DecodeError> {
+    let Some(level) = object::<MetricLevel<'_>>(raw.get())? else { return Ok(()) };
+    let name = level.name.and_then(|name| serde_json::from_str::<String>(name.get()).ok());
+    let Some(metric) = name.as_deref().and_then(metrics::wanted) else { return Ok(()) };
+    for histogram in [level.histogram, level.exponential].into_iter().flatten() {
+        let Some(histogram) = object::<Histogram<'_>>(histogram.get())? else { continue };
+        let temporality = match histogram.temporality.as_ref().and_then(Json::as_str) {
+            Some("AGGREGATION_TEMPORALITY_DELTA") => Some(Temporality::Delta),
+            Some("AGGREGATION_TEMPORALITY_CUMULATIVE") => Some(Temporality::Cumulative),
+            _ => unsigned(histogram.temporality.as_ref()).and_then(metrics::temporality),
+        };
+        let around = metrics::Around { resource, scope, metric, temporality };
+        for raw in histogram.points.unwrap_or_default() {
+            sink.count()?;
+            sink.take(&around, point(raw));
+        }
+    }
+    Ok(())
+}
+
+fn point(raw: &RawValue) -> Result<RawPoint, String> {
+    if raw.get().len() > MAX_SPAN {
+        return Err(format!("larger than {MAX_SPAN} bytes"));
+    }
+    let json: Json = serde_json::from_str(raw.get())
+        .map_err(|_| "nested too deeply, or half a surrogate pair in a text".to_owned())?;
+    let number = |name: &str| {
+        unsigned(json.get(name)).ok_or_else(|| format!("{name}: expected a whole number"))
+    };
+    Ok(RawPoint {
+        attributes: attributes(json.get("attributes")),
+        start_ns: number("startTimeUnixNano")?,
+        time_ns: number("timeUnixNano")?,
+        count: number("count")?,
+        flags: number("flags")?,
+    })
 }
 
 fn record(raw: &RawValue) -> Record {

@@ -8,9 +8,11 @@
 //! - [`protobuf`]: the messages on the wire.
 //! - [`draft`]: from a span to what is kept of it, through the door of native events, so that
 //!   nothing secret passes that would not pass there.
+//! - [`metrics`]: how many requests clients counted.
 
 mod draft;
 mod json;
+pub mod metrics;
 mod protobuf;
 mod wire;
 

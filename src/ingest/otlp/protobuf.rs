@@ -1,5 +1,6 @@
 //! The messages of traces on the wire; numbers of fields are those of opentelemetry-proto.
 
+use super::metrics::{self, RawPoint};
 use super::wire::{Broken, Field, Fields};
 use super::{DecodeError, Fault, MAX_DEPTH, MAX_PARTS, Record, Sink, sender};
 use crate::domain::spans::{Attributes, Kind, RawEvent, RawSpan, SpanId, SpanKey, TraceId, Value};
@@ -71,6 +72,87 @@ pub(super) fn logs(
 
 fn broken_logs(error: Broken) -> DecodeError {
     undecodable_as("ExportLogsServiceRequest", error)
+}
+
+/// Reads an `ExportMetricsServiceRequest` point by point, of the metrics that are wanted.
+pub(super) fn metrics(body: &[u8], sink: &mut metrics::Sink<'_>) -> Result<(), DecodeError> {
+    for field in Fields::of(body) {
+        let (1, Field::Bytes(resource_metrics)) = field.map_err(broken_metrics)? else { continue };
+        let mut resource = Attributes::default();
+        for field in Fields::of(resource_metrics) {
+            if let (1, Field::Bytes(bytes)) = field.map_err(broken_metrics)? {
+                resource = attributes(bytes, 1);
+            }
+        }
+        for field in Fields::of(resource_metrics) {
+            let (2, Field::Bytes(scope_metrics)) = field.map_err(broken_metrics)? else { continue };
+            let mut scope = String::new();
+            for field in Fields::of(scope_metrics) {
+                if let (1, Field::Bytes(bytes)) = field.map_err(broken_metrics)? {
+                    scope = text_field(bytes, 1);
+                }
+            }
+            for field in Fields::of(scope_metrics) {
+                if let (2, Field::Bytes(bytes)) = field.map_err(broken_metrics)? {
+                    metric(bytes, &resource, &scope, sink)?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn broken_metrics(error: Broken) -> DecodeError {
+    undecodable_as("ExportMetricsServiceRequest", error)
+}
+
+/// Reads a metric, if it is one that is wanted: its histogram (9) or exponential histogram (10).
+fn metric(
+    message: &[u8],
+    resource: &Attributes,
+    scope: &str,
+    sink: &mut metrics::Sink<'_>,
+) -> Result<(), DecodeError> {
+    let Some(metric) = metrics::wanted(&text_field(message, 1)) else { return Ok(()) };
+    for field in Fields::of(message) {
+        let (kind @ (9 | 10), Field::Bytes(histogram)) = field.map_err(broken_metrics)? else {
+            continue;
+        };
+        // How counts go on may stand behind the points.
+        let mut temporality = None;
+        for field in Fields::of(histogram) {
+            if let (2, value) = field.map_err(broken_metrics)? {
+                temporality = metrics::temporality(value.number().unwrap_or_default());
+            }
+        }
+        let around = metrics::Around { resource, scope, metric, temporality };
+        for field in Fields::of(histogram) {
+            if let (1, Field::Bytes(bytes)) = field.map_err(broken_metrics)? {
+                sink.count()?;
+                sink.take(&around, point(bytes, kind == 10));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A data point; both kinds of histogram have the same fields up to `count`, but for where the
+/// attributes stand.
+fn point(message: &[u8], is_exponential: bool) -> Result<RawPoint, String> {
+    let mut read = RawPoint::default();
+    let of_attributes = if is_exponential { 1 } else { 9 };
+    for field in Fields::of(message) {
+        let (number, value) = field.map_err(|error| error.to_string())?;
+        match (number, value) {
+            (2, value) => read.start_ns = value.number().unwrap_or_default(),
+            (3, value) => read.time_ns = value.number().unwrap_or_default(),
+            (4, value) => read.count = value.number().unwrap_or_default(),
+            (10, value) => read.flags = value.number().unwrap_or_default(),
+            _ => {}
+        }
+    }
+    read.attributes = attributes(message, of_attributes);
+    Ok(read)
 }
 
 fn record(message: &[u8]) -> Record {

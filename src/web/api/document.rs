@@ -20,7 +20,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
         (name = "overview", description = "Limited dependencies"),
         (name = "triage", description = "The eight steps"),
         (name = "events", description = "Attempts: sent, listed, looked up"),
-        (name = "otlp", description = "OpenTelemetry: spans become attempts"),
+        (name = "otlp", description = "OpenTelemetry: spans become attempts, metrics say how many requests there were"),
         (name = "classify", description = "One response in hand"),
         (name = "services", description = "Report cards"),
         (name = "marks", description = "Changes, to compare before and after"),

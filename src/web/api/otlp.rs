@@ -1,4 +1,5 @@
-//! `POST /v1/traces`, `/v1/logs`: OTLP/HTTP (opentelemetry-proto, "OTLP/HTTP"), protobuf and JSON.
+//! `POST /v1/traces`, `/v1/logs`, `/v1/metrics`: OTLP/HTTP (opentelemetry-proto, "OTLP/HTTP"),
+//! protobuf and JSON.
 //!
 //! Spans are acknowledged once they are on disk; what becomes of them is `pipeline::settler`'s. What
 //! can be tried again is answered with 503 and `Retry-After`: of the codes that exporters know, all
@@ -8,9 +9,9 @@
 //! ourselves, each export would be the reason for the next.
 
 use crate::domain::stored::SenderCounts;
-use crate::ingest::otlp::{self, DecodeError, Decoded, Encoding, Options};
+use crate::ingest::otlp::{self, DecodeError, Encoding, Options};
 use crate::pipeline::settler;
-use crate::store::StoreError;
+use crate::store::{MAX_VOLUME_SERIES, StoreError};
 use crate::web::extract::{CappedBody, Peer, let_pass};
 use crate::web::{AppState, Code, Failure, doors};
 use axum::body::{Body, Bytes};
@@ -42,15 +43,7 @@ pub(crate) async fn traces(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let Some(encoding) = encoding(&headers) else { return unread() };
-    let done = match receive(&state, peer, &headers, body).await {
-        Ok(body) => keep(&state, body, encoding).await,
-        Err(failure) => Err(failure),
-    };
-    match done {
-        Ok(decoded) => accepted(&decoded, encoding),
-        Err(failure) => refused(failure, encoding),
-    }
+    export(&state, Signal::Traces, peer, &headers, body).await
 }
 
 /// `POST /v1/logs`: takes log records of any OpenTelemetry exporter or collector. Waits that HTTP
@@ -69,23 +62,136 @@ pub(crate) async fn logs(
     headers: HeaderMap,
     body: Body,
 ) -> Response {
-    let Some(encoding) = encoding(&headers) else { return unread() };
-    let done = match receive(&state, peer, &headers, body).await {
-        Ok(body) => keep_waits(&state, body, encoding).await,
+    export(&state, Signal::Logs, peer, &headers, body).await
+}
+
+/// `POST /v1/metrics`: takes metrics of any OpenTelemetry exporter or collector. How many requests
+/// HTTP clients counted is kept, by minute; everything else is passed over and not stored.
+#[utoipa::path(post, path = "/v1/metrics", tag = "otlp",
+    request_body(description = "An `ExportMetricsServiceRequest` of opentelemetry-proto; gzip and zstd are taken", content(
+        (String = "application/x-protobuf"), (serde_json::Value = "application/json"))),
+    responses((status = 200, description = "An `ExportMetricsServiceResponse` in the request's encoding. What is of use is on disk; `partial_success` tells of data points that were refused"),
+        (status = 400, description = "The body can't be read; a `google.rpc.Status`"),
+        (status = 413, description = "Too large, or too many data points; a `google.rpc.Status`"),
+        (status = 415, description = "Neither protobuf nor JSON, or a content coding that isn't read; a `google.rpc.Status`"),
+        (status = 503, description = "Nothing was stored; `Retry-After` says when to send it again; a `google.rpc.Status`")))]
+pub(crate) async fn metrics(
+    State(state): State<AppState>,
+    peer: Peer,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    export(&state, Signal::Metrics, peer, &headers, body).await
+}
+
+/// What is exported; each has a message and an address of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// Spans.
+    Traces,
+    /// Log records.
+    Logs,
+    /// Data points.
+    Metrics,
+}
+
+impl Signal {
+    /// The method that takes it over gRPC, as a path (opentelemetry-proto, `collector/`).
+    pub(crate) fn of_method(path: &str) -> Option<Self> {
+        let method = path.strip_prefix("/opentelemetry.proto.collector.")?;
+        match method {
+            "trace.v1.TraceService/Export" => Some(Self::Traces),
+            "logs.v1.LogsService/Export" => Some(Self::Logs),
+            "metrics.v1.MetricsService/Export" => Some(Self::Metrics),
+            _ => None,
+        }
+    }
+
+    /// The name of the number of refused items in its answer as JSON.
+    const fn rejected(self) -> &'static str {
+        match self {
+            Self::Traces => "rejectedSpans",
+            Self::Logs => "rejectedLogRecords",
+            Self::Metrics => "rejectedDataPoints",
+        }
+    }
+}
+
+/// What a sender is told of items that were refused.
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    rejected: usize,
+    problems: Vec<String>,
+}
+
+async fn export(
+    state: &AppState,
+    signal: Signal,
+    peer: Peer,
+    headers: &HeaderMap,
+    body: Body,
+) -> Response {
+    let Some(encoding) = encoding(headers) else { return unread() };
+    let done = match receive(state, peer, headers, body).await {
+        Ok(body) => keep(state, signal, body, encoding).await,
         Err(failure) => Err(failure),
     };
     match done {
-        Ok(()) => accepted(&Decoded::default(), encoding),
+        Ok(told) => accepted(signal, &told, encoding),
         Err(failure) => refused(failure, encoding),
     }
 }
 
+/// Reads a body and keeps what is of use in it; when it returns that is on disk.
+pub(crate) async fn keep(
+    state: &AppState,
+    signal: Signal,
+    body: CappedBody,
+    encoding: Encoding,
+) -> Result<Told, Failure> {
+    match signal {
+        Signal::Traces => keep_spans(state, body, encoding).await,
+        Signal::Logs => keep_waits(state, body, encoding).await,
+        Signal::Metrics => keep_volumes(state, body, encoding).await,
+    }
+}
+
 /// Reads the waits that a body's log records tell of and keeps them.
-async fn keep_waits(state: &AppState, body: CappedBody, encoding: Encoding) -> Result<(), Failure> {
+async fn keep_waits(
+    state: &AppState,
+    body: CappedBody,
+    encoding: Encoding,
+) -> Result<Told, Failure> {
     let max_items = state.config.ingest.max_items;
     let read = move |bytes: &[u8]| otlp::logged_waits(bytes, encoding, max_items);
     let (waits, _memory) = decode(state, body, read).await?;
-    state.store.add_waits(&waits, state.clock.now()).await.map_err(|error| not_stored(&error))
+    let added = state.store.add_waits(&waits, state.clock.now()).await;
+    added.map_err(|error| not_stored(&error))?;
+    Ok(Told::default())
+}
+
+/// Reads the data points of a body and keeps what is new in them.
+async fn keep_volumes(
+    state: &AppState,
+    body: CappedBody,
+    encoding: Encoding,
+) -> Result<Told, Failure> {
+    let (hasher, max_items) = (state.hasher.clone(), state.config.ingest.max_items);
+    let read = move |bytes: &[u8]| {
+        otlp::metrics::volumes(bytes, encoding, &Options { hasher: &hasher, max_items })
+    };
+    let (volumes, _memory) = decode(state, body, read).await?;
+    let mut told = Told { rejected: volumes.rejected, problems: volumes.problems };
+    let added = state.store.add_volumes(volumes.points, state.clock.now()).await;
+    let without_room = added.map_err(|error| not_stored(&error))?;
+    if without_room > 0 {
+        told.rejected = told.rejected.saturating_add(without_room);
+        told.problems.push(format!(
+            "{without_room} data points are of series beyond {MAX_VOLUME_SERIES} of services, \
+             upstreams and answers"
+        ));
+    }
+    Ok(told)
 }
 
 fn not_stored(error: &StoreError) -> Failure {
@@ -110,12 +216,12 @@ async fn receive(
     CappedBody::read(headers, body, &sender, &state.bodies, &state.config).await
 }
 
-/// Reads a body and keeps its spans; when it returns they are on disk.
-pub(crate) async fn keep(
+/// Reads the spans of a body and keeps them.
+async fn keep_spans(
     state: &AppState,
     body: CappedBody,
     encoding: Encoding,
-) -> Result<Decoded, Failure> {
+) -> Result<Told, Failure> {
     let (hasher, max_items) = (state.hasher.clone(), state.config.ingest.max_items);
     let read =
         move |bytes: &[u8]| otlp::traces(bytes, encoding, &Options { hasher: &hasher, max_items });
@@ -131,7 +237,7 @@ pub(crate) async fn keep(
     let due_at = settler::first_due(now);
     let added = state.store.add_spans(&decoded.spans, now, due_at).await;
     added.map_err(|error| not_stored(&error))?;
-    Ok(decoded)
+    Ok(Told { rejected: decoded.rejected, problems: decoded.problems })
 }
 
 type Memory = Option<crate::pipeline::fair::Place>;
@@ -200,13 +306,13 @@ fn answer(body: impl Into<Bytes>, encoding: Encoding) -> Response {
     ([(header::CONTENT_TYPE, media_type)], body).into_response()
 }
 
-fn accepted(decoded: &Decoded, encoding: Encoding) -> Response {
+fn accepted(signal: Signal, told: &Told, encoding: Encoding) -> Response {
     let response = match encoding {
-        Encoding::Protobuf => export_response(decoded),
-        Encoding::Json if decoded.rejected > 0 => {
+        Encoding::Protobuf => export_response(told),
+        Encoding::Json if told.rejected > 0 => {
             // Numbers of 64 bits are texts in the JSON of protobuf.
-            let (rejected, message) = (decoded.rejected.to_string(), decoded.problems.join("; "));
-            let told = json!({"rejectedSpans": rejected, "errorMessage": message});
+            let (rejected, message) = (told.rejected.to_string(), told.problems.join("; "));
+            let told = json!({signal.rejected(): rejected, "errorMessage": message});
             json!({ "partialSuccess": told }).to_string().into_bytes()
         }
         Encoding::Json => b"{}".to_vec(),
@@ -214,14 +320,15 @@ fn accepted(decoded: &Decoded, encoding: Encoding) -> Response {
     answer(response, encoding)
 }
 
-/// An `ExportTraceServiceResponse` in protobuf.
-pub(crate) fn export_response(decoded: &Decoded) -> Vec<u8> {
-    if decoded.rejected == 0 {
+/// An answer to an export in protobuf; those of all signals have the same fields.
+pub(crate) fn export_response(told: &Told) -> Vec<u8> {
+    if told.rejected == 0 {
         return Vec::new();
     }
-    // `partial_success` is field 1; in it `rejected_spans` 1 and `error_message` 2.
-    let message = decoded.problems.join("; ");
-    bytes_field(1, &[number_field(1, decoded.rejected), text_field(2, &message)].concat())
+    // `partial_success` is field 1; in it `rejected_spans` (or what it counts) 1 and
+    // `error_message` 2.
+    let message = told.problems.join("; ");
+    bytes_field(1, &[number_field(1, told.rejected), text_field(2, &message)].concat())
 }
 
 /// A failure as exporters understand it: a `google.rpc.Status`, and 503 for all that passes.
@@ -301,10 +408,10 @@ mod tests {
     #[tokio::test]
     async fn answers_in_protobuf_are_read_by_others() {
         use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceResponse;
-        let decoded =
-            Decoded { rejected: 300, problems: vec!["x".repeat(200)], ..Decoded::default() };
-        for (decoded, rejected) in [(decoded, Some(300)), (Decoded::default(), None)] {
-            let mut body = accepted(&decoded, Encoding::Protobuf).into_body().into_data_stream();
+        let told = Told { rejected: 300, problems: vec!["x".repeat(200)] };
+        for (told, rejected) in [(told, Some(300)), (Told::default(), None)] {
+            let answer = accepted(Signal::Traces, &told, Encoding::Protobuf);
+            let mut body = answer.into_body().into_data_stream();
             let bytes = body.next().await.transpose().unwrap().unwrap_or_default();
             let read = ExportTraceServiceResponse::decode(bytes).unwrap().partial_success;
             assert_eq!(read.as_ref().map(|told| told.rejected_spans), rejected);

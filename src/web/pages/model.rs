@@ -6,6 +6,7 @@ use crate::domain::checklist::source_phrase;
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Bucket, Counts, Dimension, Scope, TimeBasis, View};
 use crate::domain::time::{Millis, UnixMillis, Window};
+use crate::domain::volumes::{self, Volume};
 use crate::export::text;
 use serde::{Serialize, Serializer};
 use utoipa::ToSchema;
@@ -197,6 +198,43 @@ pub fn source_note(source: Vantage, uncounted_pairs: usize) -> Option<String> {
         ));
     }
     (!sentences.is_empty()).then(|| sentences.join(" "))
+}
+
+/// What clients' own metric `http.client.request.duration` counted, beside our counts and never
+/// added to them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct ClientMetric {
+    /// Requests.
+    pub requests: i64,
+    /// How many of them were answered 429.
+    pub status_429: i64,
+    /// How many got no answer.
+    pub unanswered: i64,
+    /// Minutes of the window that the metric covers.
+    pub minutes: i64,
+    /// Minutes of the window.
+    pub minutes_in_window: i64,
+    /// The same in words.
+    pub text: String,
+}
+
+impl ClientMetric {
+    /// What was counted in `window`, where `attempts` were counted here.
+    pub fn of(volume: &Volume, window: Window, attempts: i64) -> Self {
+        Self {
+            requests: volume.requests,
+            status_429: volume.status_429,
+            unanswered: volume.unanswered,
+            minutes: volume.minutes,
+            minutes_in_window: volumes::minutes_of(window),
+            text: volume.sentence(window, attempts),
+        }
+    }
+
+    /// `own metric 1,204`.
+    pub fn short(&self) -> String {
+        format!("own metric {}", words::count(self.requests))
+    }
 }
 
 /// Who calls whom, in a few words: `checkout to api.example.com`.

@@ -10,9 +10,9 @@ use super::{render, words};
 use crate::domain::checklist::operations::{Gap, put_in_order};
 use crate::domain::classify::summarize;
 use crate::domain::event::Vantage;
-use crate::domain::spans::{self, Marks};
-use crate::domain::stored::{Matches, StoredEvent};
-use crate::domain::time::Millis;
+use crate::domain::spans::{self, Marks, Visibility};
+use crate::domain::stored::{Matches, Scope, StoredEvent};
+use crate::domain::time::{MINUTE_MS, Millis, Window};
 use crate::export::markdown;
 use crate::store::{Store, StoreError};
 use crate::web::api::Problems;
@@ -192,7 +192,38 @@ impl Operation {
             [] => Vec::new(),
             first => stories_with(store, first, &observed).await?,
         };
-        Ok(Self::of(operation_id, &matches, &stories))
+        let mut operation = Self::of(operation_id, &matches, &stories);
+        if let (Some(operation), Some(first)) = (&mut operation, first.first()) {
+            let is_seen_whole = matches.events.iter().all(|stored| {
+                let derived = stored.event.derived.as_deref();
+                derived.is_none_or(|marks| marks.visibility == Visibility::All)
+            });
+            if !is_seen_whole {
+                operation.notes.extend(operation.own_metric(store, first).await?);
+            }
+        }
+        Ok(operation)
+    }
+
+    /// What the metric of the client that made attempt `one` counted around this operation.
+    async fn own_metric(
+        &self,
+        store: &Store,
+        one: &StoredEvent,
+    ) -> Result<Option<String>, StoreError> {
+        let scope = Scope {
+            service: Some(one.event.service.clone()),
+            upstream: Some(one.event.host.clone()),
+            environment: one.event.environment.clone(),
+            route: None,
+        };
+        let end = self.started_at.0.plus(Millis(self.length_ms));
+        let window = Window {
+            from: self.started_at.0.floor_to(MINUTE_MS),
+            to: end.floor_to(MINUTE_MS).plus(Millis(MINUTE_MS)),
+        };
+        let pairs = store.client_volumes(&scope, window).await?;
+        Ok(pairs.first().map(|pair| pair.volume.around(window)))
     }
 
     /// Puts `events` of one operation (at least one, ordered by time) into a ladder; `stories` are of

@@ -4,15 +4,15 @@ use super::address::{self, Address, ViewParams};
 use super::chart::Chart;
 use super::elsewhere::Elsewhere;
 use super::model::{
-    Figure, Series, Shell, Stamp, ViewOut, bucket_width, figures, scope_title, series_width,
-    source_note,
+    ClientMetric, Figure, Series, Shell, Stamp, ViewOut, bucket_width, figures, scope_title,
+    series_width, source_note,
 };
 use super::{framed, kept, origin, render_with, words};
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Bucket, Counts, Pair, Scope, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
 use crate::metrics::{Caps, Overflow};
-use crate::store::Standing;
+use crate::store::{PairVolume, Standing};
 use crate::web::api::Problems;
 use crate::web::extract::Query;
 use crate::web::parameters::Hint;
@@ -59,6 +59,8 @@ pub struct PairOut {
     pub effective_success: Option<f64>,
     /// Attempts that ended well / attempts.
     pub actual_success: Option<f64>,
+    /// What the client's own metric counted; null where none was sent.
+    pub client_metric: Option<ClientMetric>,
     /// When the newest attempt was sent.
     pub last_at: Stamp,
     /// Address of the triage of this pair in this window.
@@ -71,8 +73,13 @@ pub struct PairOut {
 }
 
 impl PairOut {
-    fn of(pair: &Pair, view: &View, now: UnixMillis) -> Self {
+    fn of(pair: &Pair, volumes: &[PairVolume], view: &View, now: UnixMillis) -> Self {
         let c = &pair.counts;
+        let own = volumes.iter().find(|own| {
+            own.service == pair.service
+                && own.upstream == pair.upstream
+                && own.environment == pair.environment
+        });
         let view = View {
             scope: Scope {
                 service: Some(pair.service.clone()),
@@ -99,6 +106,7 @@ impl PairOut {
             success_after_retry: words::ratio(c.retry_successes, c.retried_operations),
             effective_success: words::ratio(c.succeeded.min(c.requests), c.requests),
             actual_success: words::ratio(c.succeeded, c.attempts),
+            client_metric: own.map(|own| ClientMetric::of(&own.volume, view.window, c.attempts)),
             last_at: Stamp(pair.last_at),
             triage: Address::new("/triage").view(&view).finish(),
             rows: address::rows_of(&view, Some(true), None, None),
@@ -227,6 +235,8 @@ pub struct Input {
     pub buckets: Vec<Bucket>,
     /// Services and their upstreams, worst first.
     pub pairs: Vec<Pair>,
+    /// What clients' own metrics counted, by pair.
+    pub volumes: Vec<PairVolume>,
     /// How alerts stand.
     pub standing: Standing,
     /// When the newest event was stored.
@@ -259,6 +269,7 @@ impl Input {
             elsewhere,
             buckets: store.buckets(&view, bucket_width(view.window)).await?,
             pairs,
+            volumes: store.client_volumes(&view.scope, view.window).await?,
             standing: store.alerts_standing().await?,
             last_event_at: store.last_event_at().await?,
             overflow: state.metrics.overflow(),
@@ -314,7 +325,7 @@ impl Overview {
                 .pairs
                 .iter()
                 .take(MAX_PAIRS)
-                .map(|pair| PairOut::of(pair, view, input.now))
+                .map(|pair| PairOut::of(pair, &input.volumes, view, input.now))
                 .collect(),
             pairs_total: input.pairs.len(),
             series: Series::of(

@@ -19,10 +19,11 @@ use crate::domain::stored::{
     Bucket, Counts, Mark, Pair, Scope, StoredEvent, TimeBasis, VerdictSummary, View,
 };
 use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
+use crate::domain::volumes::Volume;
 use crate::metrics::Overflow;
 use crate::store::{
-    Acknowledgement, Alert, Delivery, Due, Ended, HistoryItem, KnownAlert, NewSilence, Silence,
-    Standing,
+    Acknowledgement, Alert, Delivery, Due, Ended, HistoryItem, KnownAlert, NewSilence, PairVolume,
+    Silence, Standing,
 };
 
 /// The moment at which samples are asked for: 2026-11-11T08:00:00Z.
@@ -313,6 +314,7 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
         totals: Counts::default(),
         buckets: Vec::new(),
         pairs: Vec::new(),
+        volumes: Vec::new(),
         standing: Standing::default(),
         last_event_at: None,
         elsewhere: None,
@@ -328,6 +330,12 @@ pub(crate) fn overviews() -> Vec<(&'static str, overview::Input)> {
             pair("search", "index.example.net", counts(1_300, 120, 60)),
             Pair { source: Vantage::Gateway, ..pair("mail", "smtp.example.org", counts(96, 0, 0)) },
         ],
+        volumes: vec![PairVolume {
+            service: "checkout".to_owned(),
+            upstream: "api.example.com".to_owned(),
+            environment: pair("checkout", "api.example.com", Counts::default()).environment,
+            volume: Volume { requests: 2_411, status_429: 903, unanswered: 4, minutes: 60 },
+        }],
         standing: Standing { evaluated_at: Some(NOW), firing: 2, pending: 1 },
         last_event_at: Some(NOW),
         ..base.clone()
@@ -412,6 +420,7 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
         kept_note: None,
         source: Vantage::Client,
         uncounted_pairs: 0,
+        volume: None,
         totals: Counts::default(),
         buckets: Vec::new(),
         answers: Vec::new(),
@@ -438,6 +447,7 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
             view: view(Some("checkout"), Some("api.example.com")),
             source: Vantage::Gateway,
             uncounted_pairs: 2,
+            volume: Some(Volume { requests: 1 << 40, status_429: 1, unanswered: 1, minutes: 3 }),
             totals: counts(2_600, 1_100, 900),
             buckets: buckets(),
             answers: answers_with("Cloudflare refused 900 of 3,700 attempts by a rate rule."),
@@ -458,6 +468,7 @@ pub(crate) fn triages() -> Vec<(&'static str, triage::Input)> {
         kept_note: None,
         source: facts.source,
         uncounted_pairs: facts.uncounted_pairs,
+        volume: None,
         totals: facts.totals,
         buckets: facts.buckets.clone(),
         answers: answers(facts),

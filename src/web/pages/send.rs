@@ -268,13 +268,14 @@ fn snippets(
         Snippet {
             title: "OpenTelemetry, without code",
             about: "Spans of HTTP clients become attempts, those of servers what the origin saw. \
-                    Any exporter or collector will do, as protobuf or JSON. An operation is shown \
-                    some seconds after its last attempt.",
+                    Metrics say how many requests there were where spans are sampled, logs which \
+                    waits clients chose. Any exporter or collector will do, as protobuf or JSON, \
+                    and over gRPC. An operation is shown some seconds after its last attempt.",
             text: format!(
-                "export OTEL_EXPORTER_OTLP_TRACES_ENDPOINT={origin}/v1/traces\n\
-                 export OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf{}",
+                "export OTEL_EXPORTER_OTLP_ENDPOINT={origin}\n\
+                 export OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf{}",
                 if needs_token {
-                    "\nexport OTEL_EXPORTER_OTLP_TRACES_HEADERS=\\\n\
+                    "\nexport OTEL_EXPORTER_OTLP_HEADERS=\\\n\
                      \"authorization=Bearer%20$RETRYLENS_TOKEN\""
                 } else {
                     ""

@@ -5,7 +5,8 @@ use super::address::{self, Address, AddressError, ViewParams, filled};
 use super::chart::Chart;
 use super::elsewhere::Elsewhere;
 use super::model::{
-    Figure, Series, Shell, Stamp, ViewOut, figures, scope_title, series_width, source_note,
+    ClientMetric, Figure, Series, Shell, Stamp, ViewOut, figures, scope_title, series_width,
+    source_note,
 };
 use super::overview::{Range, ranges};
 use super::{framed, kept, render_with, words};
@@ -17,6 +18,7 @@ use crate::domain::checklist::{
 use crate::domain::event::Vantage;
 use crate::domain::stored::{Bucket, Counts, Labels, Mark, RowFilter, Scope, TimeBasis, View};
 use crate::domain::time::{Millis, UnixMillis, Window};
+use crate::domain::volumes::Volume;
 use crate::export::markdown;
 use crate::web::api::Problems;
 use crate::web::extract::Query;
@@ -251,6 +253,8 @@ pub struct Triage {
     pub source: Vantage,
     /// What is to know about the source of the counts; null where clients reported all of them.
     pub source_note: Option<String>,
+    /// What the clients' own metric counted; null where none was sent.
+    pub client_metric: Option<ClientMetric>,
     /// The answers in short.
     pub summary: Vec<SummaryLine>,
     /// The numbers of the window.
@@ -277,6 +281,8 @@ pub struct Input {
     pub source: Vantage,
     /// How many pairs of the scope others reported on alone.
     pub uncounted_pairs: usize,
+    /// What the clients' own metric counted, where there is one.
+    pub volume: Option<Volume>,
     /// Sum over the window.
     pub totals: Counts,
     /// Counts over time.
@@ -367,6 +373,9 @@ impl Triage {
             scope: scope_title(&view.scope),
             source: input.source,
             source_note: source_note(input.source, input.uncounted_pairs),
+            client_metric: input
+                .volume
+                .map(|volume| ClientMetric::of(&volume, view.window, input.totals.attempts)),
             summary,
             figures: figures(view, &input.totals),
             steps: input.answers.iter().map(|answer| step_out(view, answer)).collect(),
@@ -398,7 +407,8 @@ impl Triage {
             markdown::link("This triage", &href(&self.permalink)),
         )
         .ok();
-        for note in [&self.view.kept_note, &self.source_note].into_iter().flatten() {
+        let own = self.client_metric.as_ref().map(|metric| metric.text.clone());
+        for note in [&self.view.kept_note, &self.source_note, &own].into_iter().flatten() {
             writeln!(out, "{note}\n").ok();
         }
         for line in &self.summary {
@@ -685,6 +695,7 @@ impl Input {
         let view = asked_view(state, params).await?;
         let (view, kept_note) = kept::counted(state, &view).await?;
         let facts = state.store.facts(&view, state.clock.now()).await?;
+        let volume = volume(state, &view).await?;
         let asked = plan.input()?;
         // Many attempts take a while to judge; others are answered meanwhile.
         let origin = command_origin(&state.config);
@@ -701,6 +712,7 @@ impl Input {
                 kept_note,
                 source: facts.source,
                 uncounted_pairs: facts.uncounted_pairs,
+                volume,
                 totals: facts.totals,
                 answers,
                 buckets: facts.buckets,
@@ -711,6 +723,20 @@ impl Input {
         });
         judging.await.map_err(|error| Failure::internal(&error))
     }
+}
+
+/// What clients' own metric counted in a view; nothing for a route, which metrics don't know.
+async fn volume(state: &AppState, view: &View) -> Result<Option<Volume>, Failure> {
+    if view.scope.route.is_some() {
+        return Ok(None);
+    }
+    let pairs = state.store.client_volumes(&view.scope, view.window).await?;
+    let mut pairs = pairs.into_iter().map(|pair| pair.volume);
+    let Some(mut sum) = pairs.next() else { return Ok(None) };
+    for other in pairs {
+        sum.add(&other);
+    }
+    Ok(Some(sum))
 }
 
 /// `GET /triage`

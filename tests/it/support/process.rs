@@ -104,6 +104,11 @@ impl Process {
         post(self.address, path, body)
     }
 
+    /// Posts a body of any kind; `None` where no whole answer came.
+    pub(crate) fn send(&self, path: &str, media_type: &str, body: &[u8]) -> Option<(u16, String)> {
+        send(self.address, path, media_type, body)
+    }
+
     /// Sends `text` as it is and reads until the other side closes.
     pub(crate) fn raw(&self, text: &str) -> String {
         let mut stream = connect(self.address).unwrap();
@@ -141,18 +146,21 @@ fn connect(address: SocketAddr) -> Option<TcpStream> {
 
 /// Posts JSON on a connection of its own; `None` where no whole answer came.
 pub(crate) fn post(address: SocketAddr, path: &str, body: &Value) -> Option<(u16, String)> {
-    let body = body.to_string();
+    send(address, path, "application/json", body.to_string().as_bytes())
+}
+
+fn send(address: SocketAddr, path: &str, media_type: &str, body: &[u8]) -> Option<(u16, String)> {
     let mut stream = connect(address)?;
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+        "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: {media_type}\r\n\
          content-length: {}\r\nconnection: close\r\n\r\n",
         body.len()
     );
     stream.write_all(head.as_bytes()).ok()?;
-    stream.write_all(body.as_bytes()).ok()?;
+    stream.write_all(body).ok()?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).ok()?;
-    let text = String::from_utf8(answer).ok()?;
+    let text = String::from_utf8_lossy(&answer);
     let (head, body) = text.split_once("\r\n\r\n")?;
     let status = head.split(' ').nth(1)?.parse().ok()?;
     Some((status, body.to_owned()))
