@@ -65,7 +65,7 @@ bench-pages: ## How long every page takes at 1 and 10 million events, beside Duc
 bench-classify: ## What decoding, a verdict and a draft cost an event, on one core, against the goals
 	$(CARGO) bench --locked --bench classify
 
-bench-otlp: ## How fast spans are taken over OTLP, beside rotel writing files, and what an answer is worth
+bench-otlp: ## How fast spans are taken over OTLP, beside rotel, and what an answer is worth
 	@scripts/install-packages build venv
 	@[ "$$(cat target/rotel/installed 2>/dev/null)" = $(ROTEL) ] || { \
 		echo "installing into target/rotel with pip: rotel $(ROTEL)"; \

@@ -329,9 +329,9 @@ proptest! {
     }
 }
 
-/// Bodies made to be as hard as can be for what they weigh, each below eight megabytes.
+/// Bodies made to be as hard as can be for what they weigh, each of two megabytes.
 fn hard() -> Vec<(&'static str, &'static str, Vec<u8>)> {
-    const SIZE: usize = 7 << 20;
+    const SIZE: usize = 2 << 20;
     let json = |head: &str, part: &str, tail: &str| {
         let times = (SIZE - head.len() - tail.len()) / part.len();
         let body = [head, &part.repeat(times), tail].concat();
@@ -402,7 +402,7 @@ fn peak(process: &Process) -> usize {
 #[expect(clippy::print_stderr, reason = "how much it took is for people")]
 fn hard_bodies_take_no_more_memory_than_a_few_times_the_largest_body() {
     let folder = tempfile::tempdir().unwrap();
-    let process = Process::serve(folder.path(), &[], &[("RETRYLENS_MAX_BODY_BYTES", "8388608")]);
+    let process = Process::serve(folder.path(), &[], &[]);
     let before = peak(&process);
     for round in 0..2 {
         for (path, media, body) in hard() {
@@ -412,8 +412,8 @@ fn hard_bodies_take_no_more_memory_than_a_few_times_the_largest_body() {
         }
     }
     let grown = peak(&process).saturating_sub(before);
-    eprintln!("hard bodies of 7 MiB: {} MiB at most", grown >> 20);
-    assert!(grown < 24 * (8 << 20), "{} MiB", grown >> 20);
+    eprintln!("hard bodies of 2 MiB: {} MiB more at most", grown >> 20);
+    assert!(grown < 64 * (2 << 20), "{} MiB", grown >> 20);
 }
 
 /// A gzip body of some ten kilobytes that unpacks to ten megabytes.

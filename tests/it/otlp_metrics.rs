@@ -333,6 +333,7 @@ async fn captured_metrics_count_what_the_server_answered() {
             let attempts = |op: &Value| op["attempts"].as_array().unwrap().clone();
             truth.as_array().unwrap().iter().flat_map(attempts).map(|a| a["result"].clone())
         };
+        let answered = results().filter(Value::is_number).count();
         let (all, of_429) = (results().count(), results().filter(|r| *r == 429).count());
         let app = TestApp::start().await;
         let body: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
@@ -345,8 +346,12 @@ async fn captured_metrics_count_what_the_server_answered() {
             pairs.iter().map(|pair| (pair.upstream.clone(), pair.volume)).collect();
         assert_eq!(pairs.len(), 1, "{name}: {by_upstream:?}");
         let found = pairs[0].volume;
-        let numbers = |n: i64| usize::try_from(n).unwrap();
-        assert_eq!((numbers(found.requests), numbers(found.status_429)), (all, of_429), "{name}");
+        let [requests, status_429, unanswered] =
+            [found.requests, found.status_429, found.unanswered]
+                .map(|n| usize::try_from(n).unwrap());
+        assert_eq!((requests - unanswered, status_429), (answered, of_429), "{name}");
+        // Some instrumentations count what got an answer and nothing else (httpx).
+        assert!(requests == all || unanswered == 0, "{name}: {found:?} of {all}");
         checked += 1;
     }
     assert!(checked > 0);
