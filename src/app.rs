@@ -304,6 +304,11 @@ impl App {
             let metrics = state.metrics.clone();
             tokio::spawn(async move { senders.write_regularly(&store, &metrics).await })
         };
+        let sources = {
+            let (tally, store) = (intake.sources().clone(), store.clone());
+            let (clock, metrics) = (Arc::clone(&state.clock), state.metrics.clone());
+            tokio::spawn(async move { tally.write_regularly(&store, &*clock, &metrics).await })
+        };
         let keeping = CancellationToken::new();
         let keeper = {
             let (store, clock, end) = (store.clone(), Arc::clone(&state.clock), keeping.clone());
@@ -370,6 +375,11 @@ impl App {
             if let Err(error) = tally.write(&store).await {
                 let error = &error as &dyn std::error::Error;
                 tracing::warn!(error, "the last counts of senders could not be written");
+            }
+            sources.abort();
+            if let Err(error) = intake.sources().write(&store, state.clock.now()).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "the last counts of sources could not be written");
             }
             if let Err(error) = store.close().await {
                 let error = &error as &dyn std::error::Error;

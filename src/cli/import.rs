@@ -9,6 +9,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::domain::event::Vantage;
 use crate::domain::key_hash::KeyHasher;
 use crate::domain::retry_policy::{Failure, Next, Policy};
+use crate::domain::sources::Input;
 use crate::domain::time::Millis;
 use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, unknown_format};
 use crate::notify::client::{Client, Method, Outgoing};
@@ -147,7 +148,7 @@ fn summary(totals: &Totals, seconds: f64, output: &mut dyn Write) -> io::Result<
 
 /// Where lines go.
 enum Target {
-    Store { intake: Intake, hasher: KeyHasher, name: String },
+    Store { store: Store, intake: Intake, hasher: KeyHasher, name: String },
     Server { client: Client, url: String, token: Option<String> },
 }
 
@@ -171,7 +172,7 @@ impl Target {
         };
         let intake = Intake::start(store.clone(), clock, sizes);
         store.learn_series(intake.series()).await?;
-        Ok(Self::Store { intake, hasher, name })
+        Ok(Self::Store { store, intake, hasher, name })
     }
 
     fn name(&self) -> String {
@@ -182,8 +183,12 @@ impl Target {
     }
 
     async fn close(&self) {
-        if let Self::Store { intake, .. } = self {
+        if let Self::Store { store, intake, .. } = self {
             intake.stop().await;
+            if let Err(error) = intake.sources().write(store, SystemClock.now()).await {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "what this source sent could not be counted");
+            }
         }
     }
 }
@@ -522,7 +527,7 @@ async fn submit(
     events: Vec<crate::domain::event::Event>,
 ) -> Result<Vec<crate::domain::stored::Inserted>, IntakeError> {
     loop {
-        match intake.submit(events.clone()).await {
+        match intake.submit_from(events.clone(), Input::AccessLog).await {
             Err(IntakeError::Full { retry_after } | IntakeError::OverShare { retry_after }) => {
                 tokio::time::sleep(retry_after).await;
             }

@@ -13,9 +13,11 @@
 //! Who gets how much of the queue is decided by [`super::fair`].
 
 use super::fair::{self, Place, Refusal, Room, Rule, Sender, Source};
+use super::sources::SourceTally;
 use super::writer::{Job, Speed, Trouble, Writer};
 use crate::clock::Clock;
 use crate::domain::event::Event;
+use crate::domain::sources::{Input, Sighting};
 use crate::domain::stored::Inserted;
 use crate::metrics::{Caps, Metrics, Sight};
 use crate::store::{Draft, Kept, SeriesBound, Store, StoreError};
@@ -92,6 +94,7 @@ struct Inner {
     room: Room,
     series: SeriesBound,
     metrics: Metrics,
+    sources: SourceTally,
     jobs: mpsc::UnboundedSender<Job>,
     speed: Arc<Speed>,
     trouble: Arc<Trouble>,
@@ -108,7 +111,7 @@ struct Inner {
 pub struct Batch {
     drafts: Vec<Draft>,
     /// What is counted of each, once it is stored.
-    sights: Vec<Sight>,
+    sights: Vec<(Sight, Sighting)>,
     holds: Holds,
 }
 
@@ -132,6 +135,7 @@ impl Intake {
             room: Room::new(usize::try_from(settings.queue_events).unwrap_or(usize::MAX)),
             series: SeriesBound::new(settings.max_series),
             metrics: Metrics::new(settings.caps),
+            sources: SourceTally::default(),
             jobs,
             speed: Arc::default(),
             trouble: Arc::default(),
@@ -144,6 +148,7 @@ impl Intake {
             store,
             clock,
             metrics: inner.metrics.clone(),
+            sources: inner.sources.clone(),
             commit_events: settings.commit_events,
             speed: Arc::clone(&inner.speed),
             trouble: Arc::clone(&inner.trouble),
@@ -166,15 +171,30 @@ impl Intake {
         &self.inner.metrics
     }
 
+    /// What sources sent.
+    pub fn sources(&self) -> &SourceTally {
+        &self.inner.sources
+    }
+
     /// Judges and stores a batch of our own. When it returns, all of it is on disk; what became of
     /// each event is told in the order given.
     pub async fn submit(&self, events: Vec<Event>) -> Result<Vec<Inserted>, IntakeError> {
+        self.submit_from(events, Input::Native).await
+    }
+
+    /// As [`Self::submit`], for what came in by another way than native events.
+    pub async fn submit_from(
+        &self,
+        events: Vec<Event>,
+        input: Input,
+    ) -> Result<Vec<Inserted>, IntakeError> {
         let sender = Source::default().service("");
         if events.len() < JUDGED_IN_PLACE {
-            return self.commit(self.admit(&sender, events, None)?).await;
+            return self.commit(self.admit(&sender, events, None, input)?).await;
         }
         let intake = self.clone();
-        let judging = tokio::task::spawn_blocking(move || intake.admit(&sender, events, None));
+        let judging =
+            tokio::task::spawn_blocking(move || intake.admit(&sender, events, None, input));
         self.commit(judging.await.map_err(|_| IntakeError::Stopped)??).await
     }
 
@@ -191,6 +211,7 @@ impl Intake {
         sender: &Sender,
         events: Vec<Event>,
         memory: Option<Place>,
+        input: Input,
     ) -> Result<Batch, IntakeError> {
         let inner = &*self.inner;
         // Counted first: a stop waits for it, or it sees the stop.
@@ -211,7 +232,8 @@ impl Intake {
                 let kept = inner.series.keep(&event);
                 let new = super::judge(event);
                 let sight = inner.metrics.sight(&new.event, &new.verdict);
-                (Draft::keeping(new, kept), sight.coarse(kept != Kept::Whole))
+                let source = Sighting::of(&new.event, &new.verdict, input);
+                (Draft::keeping(new, kept), (sight.coarse(kept != Kept::Whole), source))
             })
             .unzip();
         Ok(Batch { drafts, sights, holds: Holds { _room: room, _memory: memory, _batch: batch } })

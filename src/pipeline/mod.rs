@@ -7,7 +7,8 @@
 //! - [`fair`]: who may take how much of the queue, so that nobody starves the rest.
 //! - [`keeper`]: removes what is older than is kept, a little at a time.
 //! - [`settler`]: makes events of spans, once their operation is known.
-//! - [`SenderTally`]: what senders get wrong, written now and then.
+//! - [`SenderTally`]: what senders get wrong, written now and then; [`SourceTally`]: what sources
+//!   send and lack.
 //!
 //! The sums that pages read are made inside that transaction, by the store.
 
@@ -17,10 +18,12 @@ mod intake;
 pub mod keeper;
 mod senders;
 pub mod settler;
+mod sources;
 mod writer;
 
 pub use intake::{Batch, Intake, IntakeError, IntakeSettings};
 pub use senders::SenderTally;
+pub use sources::SourceTally;
 
 use crate::domain::classify;
 use crate::domain::event::Event;

@@ -6,6 +6,7 @@
 
 use super::{Intake, IntakeError};
 use crate::clock::Clock;
+use crate::domain::sources::Input;
 use crate::domain::spans::{Operation, Role, Span, SpanKey, emit, reconstruct, settling};
 use crate::domain::time::{Millis, UnixMillis};
 use crate::metrics::Operation as StoreOperation;
@@ -302,7 +303,8 @@ impl Settler {
         let count = events.len();
         let mut events = events.into_iter().peekable();
         while events.peek().is_some() {
-            self.intake.submit(events.by_ref().take(BATCH).collect()).await?;
+            let batch = events.by_ref().take(BATCH).collect();
+            self.intake.submit_from(batch, Input::Otlp).await?;
         }
         self.store.mark_spans(&marks).await?;
         Ok(count)

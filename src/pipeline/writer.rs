@@ -1,7 +1,9 @@
 //! The one task that writes: takes what waits, commits it together, answers.
 
 use super::intake::Holds;
+use super::sources::SourceTally;
 use crate::clock::Clock;
+use crate::domain::sources::Sighting;
 use crate::domain::stored::Inserted;
 use crate::domain::time::UnixMillis;
 use crate::metrics::{Metrics, Operation, Sight};
@@ -18,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 pub(super) struct Job {
     pub(super) drafts: Vec<Draft>,
     /// What is counted of each, once it is stored.
-    pub(super) sights: Vec<Sight>,
+    pub(super) sights: Vec<(Sight, Sighting)>,
     pub(super) reply: oneshot::Sender<Result<Vec<Inserted>, Arc<StoreError>>>,
     /// Given back when the job is done.
     pub(super) holds: Holds,
@@ -107,6 +109,7 @@ pub(super) struct Writer {
     pub(super) store: Store,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) metrics: Metrics,
+    pub(super) sources: SourceTally,
     /// Events that are committed together, where that many wait.
     pub(super) commit_events: usize,
     pub(super) speed: Arc<Speed>,
@@ -230,14 +233,22 @@ impl Writer {
     fn count<'a>(
         &self,
         drafts: &[Draft],
-        sights: impl Iterator<Item = &'a Sight>,
+        sights: impl Iterator<Item = &'a (Sight, Sighting)> + Clone,
         results: &[Inserted],
         received_at: UnixMillis,
     ) {
         let events = drafts.iter().zip(sights).zip(results);
         self.metrics.count(
             received_at,
-            events.map(|((draft, sight), result)| (draft.names(), sight, *result)),
+            events.clone().map(|((draft, (sight, _)), result)| (draft.names(), sight, *result)),
+        );
+        let new = events.filter(|(_, result)| result.is_new());
+        self.sources.add(
+            received_at,
+            new.map(|((draft, (_, sighting)), _)| {
+                let [service, upstream, _] = draft.names();
+                ([service, upstream], sighting)
+            }),
         );
     }
 }

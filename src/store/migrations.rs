@@ -50,6 +50,12 @@ const MIGRATIONS: &[Migration] = &[
         sqlite: include_str!("../../migrations/sqlite/0007_client_volumes.sql"),
         postgres: include_str!("../../migrations/postgres/0007_client_volumes.sql"),
     },
+    Migration {
+        version: 8,
+        name: "0008_sources",
+        sqlite: include_str!("../../migrations/sqlite/0008_sources.sql"),
+        postgres: include_str!("../../migrations/postgres/0008_sources.sql"),
+    },
 ];
 
 /// Holds the versions that were applied.

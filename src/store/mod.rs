@@ -12,7 +12,8 @@
 //! - `series`: how many series there may be.
 //! - `alert_sums`: what rules are evaluated over. `alerts`: how alerts stand, silences, what is to be
 //!   told. `seat`: one replica evaluates. `transact`: statements that belong together.
-//! - `otlp`: spans, until they are events. `volumes`: what clients' own metrics counted.
+//! - `otlp`: spans, until they are events. `volumes`: what clients' own metrics counted. `sources`:
+//!   where events come from.
 //! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.
 //! - `recount`: do the sums still agree with the events? `verify`: does all fit together?
 //!
@@ -47,6 +48,7 @@ mod recount;
 mod rows;
 mod seat;
 mod series;
+mod sources;
 mod sql;
 mod sqlite;
 mod sums;
@@ -71,6 +73,7 @@ pub use recount::{Difference, Recount};
 pub use rows::Draft;
 pub use seat::Seat;
 pub use series::{Kept, SeriesBound};
+pub use sources::SourceSums;
 pub use verify::{IdFault, Mended, Verified};
 pub use volumes::{MAX_VOLUME_SERIES, PairVolume};
 

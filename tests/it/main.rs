@@ -34,6 +34,7 @@ mod replicas;
 mod retention;
 mod secrets;
 mod signatures;
+mod sources;
 mod store_contract;
 mod support;
 mod telemetry;

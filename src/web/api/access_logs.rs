@@ -6,6 +6,7 @@
 
 use super::{Problem, Problems};
 use crate::domain::event::Vantage;
+use crate::domain::sources::Input;
 use crate::domain::stored::SenderCounts;
 use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, unknown_format};
 use crate::ingest::body::Encoding;
@@ -352,7 +353,7 @@ async fn offered(
 ) -> Result<Vec<crate::domain::stored::Inserted>, Failure> {
     let mut tries = 0;
     loop {
-        match intake.admit(sender, events.clone(), None) {
+        match intake.admit(sender, events.clone(), None, Input::AccessLog) {
             Ok(batch) => return Ok(intake.commit(batch).await?),
             Err(IntakeError::Full { retry_after } | IntakeError::OverShare { retry_after })
                 if tries < TRIES =>

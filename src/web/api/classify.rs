@@ -3,7 +3,7 @@
 use super::Problems;
 use crate::domain::classify::Verdict;
 use crate::web::extract::{CappedBody, Peer};
-use crate::web::pages::classify::{Input, answer};
+use crate::web::pages::classify::{Input, Read, answer, find_known};
 use crate::web::{AppState, Code, Failure};
 use axum::Json;
 use axum::body::Body;
@@ -69,6 +69,8 @@ pub(crate) struct ClassifyAnswer {
     verdict: Verdict,
     /// What was guessed or cut while reading.
     problems: Option<Vec<String>>,
+    /// What is stored under its ids; absent where nothing is.
+    stored: Option<crate::web::pages::classify::Known>,
 }
 
 /// `POST /api/v1/classify`
@@ -104,19 +106,23 @@ pub(crate) async fn create(
     let mut body = CappedBody::read(&headers, body, &sender, &state.bodies, &state.config).await?;
     let cap = state.config.ingest.max_inflated_bytes;
     let turn = state.bodies.turn().await;
-    let judging = tokio::task::spawn_blocking(move || {
+    let reading = tokio::task::spawn_blocking(move || {
         let text = String::from_utf8_lossy(&body.inflate(cap)?).into_owned();
         let input = Input { text, ..Input::default() };
-        let read = input.read().map_err(|problem| {
+        input.read().map_err(|problem| {
             Failure::new(Code::InvalidBody, "The body can't be read as a response.")
                 .with("problem", json!(problem))
-        })?;
-        drop(turn);
-        let mut answers: Vec<Value> = read.judged.iter().map(answer).collect();
-        Ok(match read.exchanges {
-            Some(exchanges) => json!({"items": answers, "next": null, "exchanges": exchanges}),
-            None => answers.pop().unwrap_or_default(),
         })
     });
-    judging.await.map_err(|error| Failure::internal(&error))?.map(Json)
+    let mut read: Read = reading.await.map_err(|error| Failure::internal(&error))??;
+    find_known(&state, &mut read).await?;
+    let judging = tokio::task::spawn_blocking(move || {
+        drop(turn);
+        let mut answers: Vec<Value> = read.judged.iter().map(answer).collect();
+        match read.exchanges {
+            Some(exchanges) => json!({"items": answers, "next": null, "exchanges": exchanges}),
+            None => answers.pop().unwrap_or_default(),
+        }
+    });
+    judging.await.map(Json).map_err(|error| Failure::internal(&error))
 }

@@ -3,6 +3,7 @@
 use super::schema::NativeEvent;
 use super::{Problem, Problems};
 use crate::domain::event::Event;
+use crate::domain::sources::Input;
 use crate::domain::stored::{Inserted, SenderCounts};
 use crate::domain::time::{MINUTE_MS, Millis, UnixMillis};
 use crate::ingest::native::{self, DecodeError, DecodeOptions, Decoded, Format, Reject};
@@ -233,7 +234,7 @@ fn read(
     // The bytes are done with; what was read from them takes their place.
     let memory = body.memory.take();
     drop(body);
-    let batch = Some(state.intake.admit(&sender, events, memory)?);
+    let batch = Some(state.intake.admit(&sender, events, memory, Input::Native)?);
     Ok(Read { decoded, places, service, batch })
 }
 

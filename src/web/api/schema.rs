@@ -9,6 +9,7 @@ use crate::domain::classify::{
 };
 use crate::domain::event::{AttemptError, Outcome, RetryLayer, Vantage};
 use crate::domain::joins::Sight;
+use crate::domain::sources::{Fit, Input, Trait};
 use crate::domain::stored::{Dimension, TimeBasis};
 use std::borrow::Cow;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema, Type};
@@ -46,6 +47,9 @@ words! {
     Says: "What a piece of evidence says of the product it is about.",
     Vantage: "From where an attempt was seen.",
     Sight: "Whether a hop saw a request.",
+    Input: "By which way events came in.",
+    Trait: "What events carry or lack.",
+    Fit: "Whether a step has what it needs from a source.",
     RetryLayer: "Who re-sent an attempt.",
     AttemptError: "Why there was no usable response.",
     Outcome: "How the client's retry logic went on after this attempt.",

@@ -14,6 +14,7 @@ use crate::web::pages::overview::{self, Overview};
 use crate::web::pages::rows::{Found, RowParams, Rows};
 use crate::web::pages::send::Send;
 use crate::web::pages::services::{self, Card, Services};
+use crate::web::pages::sources::SourceList;
 use crate::web::pages::triage::{self, PlanParams, Triage};
 use crate::web::{AppState, Failure};
 use axum::Json;
@@ -138,6 +139,13 @@ pub(crate) async fn service(
     let mut card = Card::build(&view, &facts.totals, &report_card(&facts));
     card.view.kept_note = kept_note;
     Ok(Json(card))
+}
+
+/// `GET /api/v1/sources`
+#[utoipa::path(get, path = "/api/v1/sources", tag = "events",
+    responses((status = 200, description = "Where events come from, and what each source lacks for which step", body = SourceList), Problems))]
+pub(crate) async fn sources(State(state): State<AppState>) -> Result<Json<SourceList>, Failure> {
+    Ok(Json(SourceList::fetch(&state).await?))
 }
 
 /// `GET /api/v1/send`

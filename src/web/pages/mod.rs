@@ -27,6 +27,7 @@ pub mod rows;
 mod samples;
 pub mod send;
 pub mod services;
+pub mod sources;
 pub mod triage;
 pub mod verdict;
 pub mod words;
@@ -144,6 +145,7 @@ mod tests {
         render_all("event", super::event::EventPage::samples());
         render_all("lookup", super::lookup::LookupPage::samples());
         render_all("send", super::send::SendPage::samples());
+        render_all("sources", super::sources::SourcesPage::samples());
         render_all("services", super::services::ServicesPage::samples());
         render_all("service", super::services::ServicePage::samples());
         render_all("triage", super::triage::TriagePage::samples());

@@ -516,7 +516,7 @@ impl Shell {
     }
 
     /// The entries of the navigation: name, address, word.
-    pub fn nav(&self) -> [(&'static str, &'static str, &'static str); 7] {
+    pub fn nav(&self) -> [(&'static str, &'static str, &'static str); 8] {
         [
             ("overview", "/", "Overview"),
             ("triage", "/triage", "Triage"),
@@ -524,6 +524,7 @@ impl Shell {
             ("events", "/events", "Attempts"),
             ("services", "/services", "Services"),
             ("classify", "/classify", "Classify"),
+            ("sources", "/sources", "Sources"),
             ("send", "/send", "Send data"),
         ]
     }

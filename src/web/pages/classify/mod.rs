@@ -2,6 +2,9 @@
 //! is stored.
 
 mod echo;
+mod known;
+
+pub use known::{Known, find as find_known};
 
 use super::model::Shell;
 use super::verdict::VerdictView;
@@ -44,6 +47,8 @@ pub struct Judged {
     pub index: Option<usize>,
     /// Its address there.
     pub url: Option<String>,
+    /// What is stored under its ids.
+    pub known: Option<Known>,
 }
 
 /// Everything that was read.
@@ -70,7 +75,10 @@ impl Input {
             None => error.reason,
         })?;
         self.add_surroundings(&mut case.response);
-        Ok(Read { judged: vec![Judged { case, index: None, url: None }], exchanges: None })
+        Ok(Read {
+            judged: vec![Judged { case, index: None, url: None, known: None }],
+            exchanges: None,
+        })
     }
 
     fn read_har(&self) -> Result<Read, String> {
@@ -86,7 +94,7 @@ impl Input {
                     response: entry.response,
                     problems: Vec::new(),
                 };
-                Judged { case, index: Some(entry.index), url: Some(entry.url) }
+                Judged { case, index: Some(entry.index), url: Some(entry.url), known: None }
             })
             .collect();
         Ok(Read { judged, exchanges })
@@ -117,7 +125,11 @@ pub fn answer(judged: &Judged) -> Value {
         problems: &judged.case.problems,
         ..Answer::new(judged.case.id.clone(), &judged.case.response, &verdict)
     };
-    serde_json::to_value(answer).unwrap_or_default()
+    let mut answer = serde_json::to_value(answer).unwrap_or_default();
+    if let (Some(known), Value::Object(members)) = (&judged.known, &mut answer) {
+        members.insert("stored".to_owned(), serde_json::to_value(known).unwrap_or_default());
+    }
+    answer
 }
 
 /// Reads a form as browsers send it: text pasted, or a file.
@@ -167,8 +179,13 @@ pub(crate) async fn judge(
     let input = read_form(&state, request).await?;
     // A HAR file may take long; others are answered meanwhile.
     let turn = state.bodies.turn().await;
+    let reading = tokio::task::spawn_blocking(move || (input.read(), input));
+    let (mut read, input) = reading.await.map_err(|error| Failure::internal(&error))?;
+    if let Ok(read) = &mut read {
+        known::find(&state, read).await?;
+    }
     let page = tokio::task::spawn_blocking(move || {
-        let page = ClassifyPage::new(&input);
+        let page = ClassifyPage::of(&input, read);
         drop(turn);
         render(&page)
     });
@@ -183,6 +200,7 @@ pub struct Shown {
     title: String,
     view: VerdictView,
     problems: Vec<String>,
+    known: Option<Known>,
 }
 
 /// The page.
@@ -219,15 +237,21 @@ impl ClassifyPage {
         }
     }
 
+    /// The form with what came of it, without what is stored.
+    #[cfg(test)]
+    fn new(input: &Input) -> Self {
+        Self::of(input, input.read())
+    }
+
     /// The form with what came of it.
-    pub fn new(input: &Input) -> Self {
+    pub fn of(input: &Input, read: Result<Read, String>) -> Self {
         let mut page = Self {
             text: echo::shown_again(&input.text),
             provider: redact::text(input.provider.as_deref().unwrap_or_default()).text,
             url: redact::text(input.url.as_deref().unwrap_or_default()).text,
             ..Self::empty()
         };
-        match input.read() {
+        match read {
             Err(error) => page.error = Some(redact::owned(error).text),
             Ok(read) => page.show(&read),
         }
@@ -265,6 +289,7 @@ impl ClassifyPage {
                 },
                 view: VerdictView::of(&judged.case.response),
                 problems: judged.case.problems.clone(),
+                known: judged.known.clone(),
             })
             .collect();
     }

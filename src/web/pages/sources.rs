@@ -1,0 +1,421 @@
+//! `/sources`: where events come from, their gaps, and what each source lacks for which of the eight
+//! steps, with the setting that would supply it.
+
+use super::model::{Shell, Stamp};
+use super::{address, render, words};
+use crate::domain::checklist::Step;
+use crate::domain::event::Vantage;
+use crate::domain::sources::{Fit, Gap, Input, Lack, Source, StepFit, Trait, fits};
+use crate::domain::stored::{Sender, SenderCounts};
+use crate::domain::time::UnixMillis;
+use crate::web::api::Problems;
+use crate::web::{AppState, Failure};
+use askama::Template;
+use axum::extract::State;
+use axum::response::Html;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use utoipa::ToSchema;
+
+/// Gaps that are listed of a source.
+const GAPS: usize = 5;
+
+/// A stretch of minutes without an event of a source that normally sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct GapOut {
+    /// The first minute without one.
+    pub from: Stamp,
+    /// The minute after the last.
+    pub to: Stamp,
+}
+
+impl From<&Gap> for GapOut {
+    fn from(gap: &Gap) -> Self {
+        Self { from: Stamp(gap.from), to: Stamp(gap.to) }
+    }
+}
+
+impl GapOut {
+    /// How long it was.
+    pub fn length(&self) -> String {
+        words::length(self.to.0.since(self.from.0))
+    }
+}
+
+/// Something that a source lacks for a step.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LackOut {
+    /// What.
+    pub lacks: Trait,
+    /// The steps that ask for it.
+    pub steps: Vec<u8>,
+    /// How many events carry it.
+    pub had: i64,
+    /// Of how many that should.
+    pub of: i64,
+    /// What is missing, in words.
+    pub what: &'static str,
+    /// What would supply it.
+    pub how: String,
+    /// A setting to copy.
+    pub setting: Option<String>,
+}
+
+impl LackOut {
+    /// `3 of 40`.
+    pub fn share(&self) -> String {
+        format!("{} of {}", words::count(self.had), words::count(self.of))
+    }
+
+    /// `steps 1, 5`.
+    pub fn for_steps(&self) -> String {
+        let steps: Vec<String> = self.steps.iter().map(u8::to_string).collect();
+        let word = if steps.len() == 1 { "step" } else { "steps" };
+        format!("{word} {}", steps.join(", "))
+    }
+}
+
+/// What a step gets from a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct FitOut {
+    /// The step's number.
+    pub step: u8,
+    /// Whether it has what it needs.
+    pub fit: Fit,
+}
+
+impl FitOut {
+    /// The kind of badge.
+    pub fn badge(&self) -> &'static str {
+        match self.fit {
+            Fit::Full => "clear",
+            Fit::Part => "needs-data",
+            Fit::Lacking => "finding",
+            Fit::Open | Fit::NotAsked => "plain",
+        }
+    }
+
+    /// Its word.
+    pub fn word(&self) -> &'static str {
+        match self.fit {
+            Fit::Full => "all",
+            Fit::Part => "part",
+            Fit::Lacking => "lacks",
+            Fit::Open => "open",
+            Fit::NotAsked => "\u{2013}",
+        }
+    }
+}
+
+/// One source.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct SourceOut {
+    /// The calling service, as its events say.
+    pub service: String,
+    /// The upstream host.
+    pub upstream: String,
+    /// Who saw it.
+    pub vantage: Vantage,
+    /// The way in.
+    pub input: Input,
+    /// A gateway's name or product; empty for clients and origins.
+    pub name: String,
+    /// The language of its instrumentation; empty where not said.
+    pub language: String,
+    /// When its first event happened.
+    pub first_at: Stamp,
+    /// When its newest event happened.
+    pub last_at: Stamp,
+    /// When its newest event was received.
+    pub received_at: Stamp,
+    /// Events stored from it.
+    pub events: i64,
+    /// Events a minute over the last quarter of an hour.
+    pub per_minute: f64,
+    /// Whether it has events in most minutes, so that one without is a gap.
+    pub is_steady: bool,
+    /// The newest stretches without events within the last three hours, oldest first.
+    pub gaps: Vec<GapOut>,
+    /// Gaps in all.
+    pub gaps_in_all: usize,
+    /// What each of the eight steps gets from it.
+    pub steps: Vec<FitOut>,
+    /// What it lacks.
+    pub lacks: Vec<LackOut>,
+}
+
+impl SourceOut {
+    fn of(source: &Source, now: UnixMillis) -> Self {
+        let gaps = source.gaps(now);
+        let fits = fits(source);
+        let key = source.key.clone();
+        Self {
+            service: key.service,
+            upstream: key.upstream,
+            vantage: key.vantage,
+            input: key.input,
+            name: key.name,
+            language: source.language.clone(),
+            first_at: Stamp(source.first_at),
+            last_at: Stamp(source.last_at),
+            received_at: Stamp(source.received_at),
+            events: source.events,
+            per_minute: source.per_minute(now),
+            is_steady: source.is_steady(),
+            gaps: gaps.iter().skip(gaps.len().saturating_sub(GAPS)).map(Into::into).collect(),
+            gaps_in_all: gaps.len(),
+            steps: fits
+                .iter()
+                .map(|fit| FitOut { step: fit.step.number(), fit: fit.fit })
+                .collect(),
+            lacks: lacks(&fits),
+        }
+    }
+
+    /// What it is called: `checkout to api.example.com`, and who saw it.
+    pub fn title(&self) -> String {
+        format!("{} to {}", self.service, self.upstream)
+    }
+
+    /// Who saw it and by which way it came: `gateway nginx, access-log`.
+    pub fn kind(&self) -> String {
+        let mut kind = self.vantage.to_string();
+        for part in [&self.name, &self.language] {
+            if !part.is_empty() {
+                kind.push(' ');
+                kind.push_str(part);
+            }
+        }
+        format!("{kind}, {}", self.input)
+    }
+
+    /// Events a minute, in words.
+    pub fn rate(&self) -> String {
+        if self.per_minute == 0.0 {
+            "none lately".to_owned()
+        } else if self.per_minute < 10.0 {
+            format!("{:.1}", self.per_minute)
+        } else {
+            format!("{:.0}", self.per_minute)
+        }
+    }
+
+    /// Its gaps, in words.
+    pub fn gap_words(&self) -> String {
+        match (self.is_steady, self.gaps_in_all) {
+            (false, _) => "sends now and then".to_owned(),
+            (true, 0) => "none".to_owned(),
+            (true, n) => words::counted(i64::try_from(n).unwrap_or(i64::MAX), "gap", "gaps"),
+        }
+    }
+
+    /// Address of the triage of its pair.
+    pub fn triage(&self) -> String {
+        address::Address::new("/triage")
+            .with("service", &self.service)
+            .with("upstream", &self.upstream)
+            .finish()
+    }
+}
+
+/// Each thing that is missing once, with the steps that ask for it.
+fn lacks(fits: &[StepFit]) -> Vec<LackOut> {
+    let mut order: Vec<Trait> = Vec::new();
+    let mut found: BTreeMap<Trait, LackOut> = BTreeMap::new();
+    for (step, lack) in fits.iter().flat_map(|fit| fit.lacks.iter().map(|l| (fit.step, l))) {
+        let Lack { kind, share, what, how, setting } = lack;
+        let out = found.entry(*kind).or_insert_with(|| {
+            order.push(*kind);
+            LackOut {
+                lacks: *kind,
+                steps: Vec::new(),
+                had: share.had,
+                of: share.of,
+                what,
+                how: how.clone(),
+                setting: setting.clone(),
+            }
+        });
+        out.steps.push(step.number());
+    }
+    order.into_iter().filter_map(|kind| found.remove(&kind)).collect()
+}
+
+/// What was wrong with what a service sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct SourceSender {
+    /// The service; empty for items that were refused before it could be read.
+    pub service: String,
+    /// Events stored.
+    pub events: i64,
+    /// Values that looked secret, replaced.
+    pub redactions: i64,
+    /// Fields that no event has.
+    pub unknown_fields: i64,
+    /// Items refused.
+    pub rejected: i64,
+    /// Events whose id was stored with another time already.
+    pub id_conflicts: i64,
+}
+
+impl From<&Sender> for SourceSender {
+    fn from(sender: &Sender) -> Self {
+        let SenderCounts { events, redactions, unknown_fields, rejected, id_conflicts, .. } =
+            sender.counts;
+        let service = sender.service.clone();
+        Self { service, events, redactions, unknown_fields, rejected, id_conflicts }
+    }
+}
+
+/// Where events come from.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub struct SourceList {
+    /// The sources, those that sent last first; at most 1,000.
+    pub items: Vec<SourceOut>,
+    /// Always null: the list has one page.
+    pub next: Option<String>,
+    /// What was wrong with what each service sent, worst first.
+    pub senders: Vec<SourceSender>,
+    /// For each upstream with a client's attempts: which vantages are missing that would prove who
+    /// answered.
+    pub without_proof: Vec<WithoutProof>,
+}
+
+/// An upstream of which nobody but the client tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct WithoutProof {
+    /// The upstream host.
+    pub upstream: String,
+    /// No gateway sends its log.
+    pub lacks_gateway: bool,
+    /// The origin sends neither log nor spans.
+    pub lacks_origin: bool,
+}
+
+impl WithoutProof {
+    /// What is missing, in words.
+    pub fn words(&self) -> &'static str {
+        match (self.lacks_gateway, self.lacks_origin) {
+            (true, true) => "neither a gateway's log nor the origin's log or spans",
+            (true, false) => "no gateway's log",
+            (false, _) => "no log or spans of the origin",
+        }
+    }
+}
+
+impl SourceList {
+    /// Reads all sources, with what was counted up to now.
+    pub async fn fetch(state: &AppState) -> Result<Self, Failure> {
+        let now = state.clock.now();
+        state.intake.sources().write(&state.store, now).await?;
+        state.senders.write(&state.store).await?;
+        let sources = state.store.sources(now).await?;
+        let senders = state.store.senders().await?;
+        Ok(Self::build(&sources, &senders, now))
+    }
+
+    /// Words all sources.
+    pub fn build(sources: &[Source], senders: &[Sender], now: UnixMillis) -> Self {
+        let mut seen: BTreeMap<&str, [bool; 3]> = BTreeMap::new();
+        for source in sources {
+            let vantages = seen.entry(&source.key.upstream).or_default();
+            match source.key.vantage {
+                Vantage::Client => vantages[0] = true,
+                Vantage::Gateway => vantages[1] = true,
+                Vantage::Origin => vantages[2] = true,
+            }
+        }
+        let without_proof = seen
+            .into_iter()
+            .filter(|(_, [client, gateway, origin])| *client && !(*gateway && *origin))
+            .map(|(upstream, [_, gateway, origin])| WithoutProof {
+                upstream: upstream.to_owned(),
+                lacks_gateway: !gateway,
+                lacks_origin: !origin,
+            });
+        Self {
+            without_proof: without_proof.collect(),
+            items: sources.iter().map(|source| SourceOut::of(source, now)).collect(),
+            next: None,
+            senders: senders.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// `GET /sources`
+#[utoipa::path(get, path = "/sources", tag = "pages",
+    responses((status = 200, description = "Where events come from, and what each source lacks", body = String, content_type = "text/html"), Problems))]
+pub(crate) async fn show(State(state): State<AppState>) -> Result<Html<String>, Failure> {
+    render(&SourcesPage::new(SourceList::fetch(&state).await?))
+}
+
+/// The page.
+#[derive(Debug, Clone, Template)]
+#[template(path = "pages/sources.html")]
+pub struct SourcesPage {
+    shell: Shell,
+    model: SourceList,
+}
+
+impl SourcesPage {
+    /// The page of `model`.
+    pub fn new(model: SourceList) -> Self {
+        let shell = Shell::new("Sources", "sources").with_twin("/api/v1/sources".to_owned());
+        Self { shell, model }
+    }
+
+    /// The eight steps: number and title.
+    fn steps(&self) -> Vec<(u8, &'static str)> {
+        Step::ALL.iter().map(|step| (step.number(), step.title())).collect()
+    }
+
+    /// Whether any source lacks anything.
+    fn has_lacks(&self) -> bool {
+        self.model.items.iter().any(|source| !source.lacks.is_empty())
+    }
+
+    /// Pages to look at.
+    #[cfg(test)]
+    pub(crate) fn samples() -> Vec<(&'static str, Self)> {
+        use super::samples;
+        use crate::domain::sources::{Share, SourceKey};
+        use crate::domain::time::Millis;
+        let now = samples::NOW;
+        let minute = now.0.div_euclid(60_000);
+        let source = |text: &str, vantage: Vantage, input: Input| Source {
+            key: SourceKey {
+                service: text.to_owned(),
+                upstream: text.to_owned(),
+                vantage,
+                input,
+                name: text.to_owned(),
+            },
+            first_at: now.plus(Millis(-86_400_000)),
+            last_at: now,
+            received_at: now,
+            events: 12_345,
+            language: "python".to_owned(),
+            minutes: (minute - 60..minute).filter(|m| m % 20 != 0).map(|m| (m, 40)).collect(),
+            traits: Trait::ALL.iter().map(|kind| (*kind, Share { had: 3, of: 40 })).collect(),
+        };
+        let sender = |text: &str| Sender {
+            service: text.to_owned(),
+            counts: SenderCounts { rejected: 3, redactions: i64::MAX, ..SenderCounts::default() },
+        };
+        let usual = [
+            source("checkout", Vantage::Client, Input::Otlp),
+            source("nginx", Vantage::Gateway, Input::AccessLog),
+            source("api", Vantage::Origin, Input::Native),
+        ];
+        let hostile: Vec<Source> = samples::hostile()
+            .iter()
+            .map(|text| source(text, Vantage::Client, Input::Native))
+            .collect();
+        let senders: Vec<Sender> = samples::hostile().iter().map(|text| sender(text)).collect();
+        vec![
+            ("empty", Self::new(SourceList::build(&[], &[], now))),
+            ("usual", Self::new(SourceList::build(&usual, &[sender("checkout")], now))),
+            ("hostile", Self::new(SourceList::build(&hostile, &senders, now))),
+        ]
+    }
+}
