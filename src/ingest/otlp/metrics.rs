@@ -134,9 +134,11 @@ fn point_of(
     let count =
         i64::try_from(raw.count).map_err(|_| "count: expected less than 2^63".to_owned())?;
     let request = mapping::request(&as_span(raw), around.scope);
-    let host = request
-        .host
-        .ok_or("attributes: server.address, or its older net.peer.name, is missing".to_owned())?;
+    let host = request.host.ok_or_else(|| {
+        "attributes: server.address, or its older net.peer.name, is missing, so that nobody knows \
+         whom it called (httpx of Python: set OTEL_SEMCONV_STABILITY_OPT_IN=http)"
+            .to_owned()
+    })?;
     let facts = draft::SenderFacts::of(around.resource);
     let draft = Draft {
         occurred_at: raw.time_ns / 1_000_000,
