@@ -2,7 +2,7 @@
 
 use super::recommended::whole_ms;
 use super::tokens::tokens;
-use super::{Format, LogRecord, line, moment, status};
+use super::{Format, LogRecord, line, moment};
 
 /// `type time elb client:port target:port request target response elb_status target_status …`
 pub(super) fn balancer_line(text: &str) -> Option<LogRecord> {
@@ -16,7 +16,7 @@ pub(super) fn balancer_line(text: &str) -> Option<LogRecord> {
     record.duration_ms = whole_ms(total * 1000.0);
     // The time of the answer's beginning; `request_creation_time` is more exact where it is.
     record.at = field(21).and_then(moment::iso).or(Some(end));
-    record.facts.status = status(field(8)?);
+    record.status(field(8)?);
     record.client_address = field(3)?.rsplit_once(':').map(|(address, _)| address.to_owned());
     let request = tokens.get(12)?.unescaped().into_owned();
     record.request_line(&request);

@@ -2,13 +2,13 @@
 
 use super::line::{Object, scalar, something};
 use super::recommended::whole_ms;
-use super::{Format, LineError, LogRecord, moment, status};
+use super::{Format, LineError, LogRecord, moment};
 use crate::domain::time::UnixMillis;
 
 /// Reads one.
 pub(super) fn object(object: &Object) -> Result<LogRecord, LineError> {
     let mut record = LogRecord::of(Format::Cloudflare);
-    record.facts.status = object.value("EdgeResponseStatus").as_deref().and_then(status);
+    record.status_of(object, "EdgeResponseStatus");
     if record.facts.status.is_none() && !object.has("EdgeResponseStatus") {
         return Err(LineError::new("the key `EdgeResponseStatus` is missing"));
     }

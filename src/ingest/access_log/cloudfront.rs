@@ -1,7 +1,7 @@
 //! CloudFront's standard log: tabs between the fields that its header lines name.
 
 use super::recommended::whole_ms;
-use super::{Format, LogRecord, line, moment, status};
+use super::{Format, LogRecord, line, moment};
 
 /// The fields in the order of the documentation.
 pub(super) fn line(text: &str) -> Option<LogRecord> {
@@ -17,7 +17,7 @@ pub(super) fn line(text: &str) -> Option<LogRecord> {
     if let Some(stem) = field(7) {
         record.target(stem);
     }
-    record.facts.status = status(field(8)?);
+    record.status(field(8)?);
     let host = field(15).and_then(line::something).or_else(|| field(6).and_then(line::something));
     record.host = host.map(ToOwned::to_owned);
     record.gateway_request_id = field(14).and_then(line::something).map(ToOwned::to_owned);

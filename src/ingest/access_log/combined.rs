@@ -2,7 +2,7 @@
 //! say what the client got, and nothing about who answered.
 
 use super::tokens::{Kind, Token, tokens};
-use super::{Format, LogRecord, line, moment, status};
+use super::{Format, LogRecord, line, moment};
 
 /// `address - user [time] "METHOD path proto" status bytes "referer" "agent"`
 pub(super) fn line(format: Format, text: &str) -> Option<LogRecord> {
@@ -20,10 +20,8 @@ pub(super) fn head(format: Format, tokens: &[Token<'_>]) -> Option<LogRecord> {
     let mut record = LogRecord::of(format);
     record.at = Some(moment::common(tokens.get(time)?.text)?);
     record.request_line(&request.unescaped());
-    record.facts.status = status(code.text);
-    if record.facts.status.is_none() && code.text.parse::<u16>().is_err() {
-        return None;
-    }
+    code.text.parse::<f64>().ok()?;
+    record.status(code.text);
     let address = tokens.first().and_then(|token| line::something(token.text));
     record.client_address = address.map(ToOwned::to_owned);
     Some(record)

@@ -3,7 +3,7 @@
 use super::line::Object;
 use super::recommended::{self, whole_ms};
 use super::tokens::{Kind, Token, tokens};
-use super::{Format, LineError, LogRecord, line, moment, status};
+use super::{Format, LineError, LogRecord, line, moment};
 
 /// Keys of Istio's JSON with the names of ours.
 const ISTIO: [(&str, &str); 5] = [
@@ -21,7 +21,7 @@ pub(super) fn object(object: &Object) -> Result<LogRecord, LineError> {
     }
     let mut record = LogRecord::of(Format::Envoy);
     recommended::common(object, &mut record);
-    record.facts.status = object.value("response_code").as_deref().and_then(status);
+    record.status_of(object, "response_code");
     record.at = object.value("start_time").as_deref().and_then(moment::any).or(record.at);
     record.duration_ms = object.number("duration").and_then(whole_ms).or(record.duration_ms);
     for (theirs, ours) in ISTIO {
@@ -48,8 +48,8 @@ pub(super) fn line(text: &str) -> Option<LogRecord> {
     if request.kind != Kind::Quoted || !is_flags(flags) {
         return None;
     }
-    let code = code.text.parse::<u16>().ok()?;
-    record.facts.status = status(&code.to_string());
+    code.text.parse::<f64>().ok()?;
+    record.status(code.text);
     record.request_line(&request.unescaped());
     record.fact("response_flags", flags.text);
     let mut rest = after;

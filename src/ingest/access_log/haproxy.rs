@@ -1,7 +1,7 @@
 //! HAProxy's `option httplog`, also behind a syslog header.
 
 use super::tokens::{Kind, tokens};
-use super::{Format, LogRecord, moment, status};
+use super::{Format, LogRecord, moment};
 
 /// `client:port [time] frontend backend/server TR/Tw/Tc/Tr/Ta status bytes - - STATE a/b/c/d/retries
 /// q/q {captured} "request"`
@@ -23,7 +23,7 @@ pub(super) fn line(text: &str) -> Option<LogRecord> {
     let retries = counts.nth(4)?;
     let mut record = LogRecord::of(Format::Haproxy);
     record.at = moment::common(tokens.get(time)?.text);
-    record.facts.status = status(field(4)?);
+    record.status(field(4)?);
     record.duration_ms = all.trim_start_matches('+').parse().ok().filter(|ms| *ms >= 0);
     record.fact("server", server);
     record.fact("term_state", state);

@@ -3,7 +3,7 @@
 use super::line::{Object, scalar, something};
 use super::recommended::whole_ms;
 use super::tokens::{Kind, tokens};
-use super::{Format, LineError, LogRecord, combined, moment, status};
+use super::{Format, LineError, LogRecord, combined, moment};
 use serde_json::Value;
 
 /// Reads one record of file-log, http-log and their like.
@@ -14,10 +14,9 @@ pub(super) fn object(object: &Object) -> Result<LogRecord, LineError> {
         let text = scalar(outer?.get(name)?)?;
         something(&text).map(ToOwned::to_owned)
     };
-    record.facts.status = within(response, "status").as_deref().and_then(status);
-    if record.facts.status.is_none() {
-        return Err(LineError::new("`response.status` is missing"));
-    }
+    let code = within(response, "status");
+    let code = code.ok_or_else(|| LineError::new("`response.status` is missing"))?;
+    record.status(&code);
     record.at = object.value("started_at").as_deref().and_then(moment::epoch_ms);
     let latencies = object.get("latencies");
     record.duration_ms =

@@ -219,6 +219,8 @@ pub struct LogRecord {
     pub is_internal: bool,
     /// The line ends early; what stood before its end was read.
     pub is_cut: bool,
+    /// The status is neither a code nor what the product writes where it sent none.
+    has_wrong_status: bool,
 }
 
 impl LogRecord {
@@ -239,7 +241,50 @@ impl LogRecord {
             retry_after: None,
             is_internal: false,
             is_cut: false,
+            has_wrong_status: false,
         }
+    }
+
+    /// Takes the status. Without an answer all write `-`, `000` or nothing, HAProxy -1, and some 0.
+    fn status(&mut self, text: &str) {
+        let Some(text) = line::something(text) else { return };
+        let is_none = match text {
+            "000" => true,
+            "-1" => self.facts.product == Responder::Haproxy,
+            "0" => matches!(
+                self.facts.product,
+                Responder::Envoy
+                    | Responder::Caddy
+                    | Responder::Traefik
+                    | Responder::Trafficserver
+                    | Responder::Squid
+                    | Responder::Cloudfront
+                    | Responder::Cloudflare
+            ),
+            _ => false,
+        };
+        if !is_none {
+            self.facts.status = text.parse().ok().filter(|code| matches!(code, 100..=599 | 999));
+            self.has_wrong_status = self.facts.status.is_none();
+        }
+    }
+
+    /// Takes the status that stands under a key.
+    fn status_of(&mut self, object: &Object, key: &str) {
+        match object.text(key) {
+            Some(text) => self.status(&text),
+            None => self.has_wrong_status = object.has(key),
+        }
+    }
+
+    /// The record, where its status can be.
+    fn checked(self) -> Result<Self, LineError> {
+        if self.has_wrong_status {
+            let reason = "`status`: expected a code of 100 to 599 or 999, or what the product writes \
+                          where it sent none (`-`, 000; HAProxy -1)";
+            return Err(LineError::new(reason));
+        }
+        Ok(self)
     }
 
     /// Adds a field that rules read; what stands for nothing is kept as empty.
@@ -346,21 +391,22 @@ impl LineError {
 /// Reads one line of a named format, or finds out which one it is.
 pub fn parse(format: Option<Format>, bytes: &[u8]) -> Result<LogRecord, LineError> {
     let text = line::decode(bytes);
-    let text = text.trim();
+    // Editors on Windows put a byte order mark before the first line.
+    let text = text.trim_start_matches('\u{feff}').trim();
     if text.is_empty() || text.starts_with('#') {
         return Err(LineError::comment());
     }
     if let Some(object) = line::object(text)? {
-        return parse_object(format, &object);
+        return parse_object(format, &object)?.checked();
     }
-    parse_text(format, text)
+    parse_text(format, text)?.checked()
 }
 
 /// As [`parse`], of JSON that was read already.
 pub fn parse_value(format: Option<Format>, value: &Value) -> Result<LogRecord, LineError> {
     match value {
         Value::String(text) => parse(format, text.as_bytes()),
-        Value::Object(_) => parse_object(format, &Object::from(value)),
+        Value::Object(_) => parse_object(format, &Object::from(value))?.checked(),
         _ => Err(LineError::new("expected a line of text or a JSON object")),
     }
 }
@@ -436,11 +482,6 @@ fn parse_text(format: Option<Format>, text: &str) -> Result<LogRecord, LineError
 /// Whether a word may be a method (RFC 9110 section 9.1: a token, in upper case in practice).
 fn is_method(word: &str) -> bool {
     (2..=24).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_uppercase() || b == b'-')
-}
-
-/// A status code that may stand in a log; 0 and `-` stand for none.
-fn status(text: &str) -> Option<u16> {
-    text.trim().parse().ok().filter(|code| (100..1000).contains(code))
 }
 
 #[cfg(test)]

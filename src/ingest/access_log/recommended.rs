@@ -1,7 +1,7 @@
 //! The JSON line that `docs/access-logs.md` recommends, with the same keys for every product.
 
 use super::line::{Object, something};
-use super::{Format, LineError, LogRecord, moment, status};
+use super::{Format, LineError, LogRecord, moment};
 use crate::domain::time::UnixMillis;
 
 /// The keys that each product's rules read.
@@ -74,7 +74,7 @@ type ReadMoment = fn(&str) -> Option<UnixMillis>;
 
 /// The keys of all products.
 pub(super) fn common(object: &Object, record: &mut LogRecord) {
-    record.facts.status = object.value("status").as_deref().and_then(status);
+    record.status_of(object, "status");
     let moments: [(&str, ReadMoment); 4] = [
         ("epoch", moment::epoch_s),
         ("epoch_ms", moment::epoch_ms),

@@ -1,6 +1,6 @@
 //! The `squid` format, which Squid and Traffic Server write by default.
 
-use super::{Format, LogRecord, line, moment, status};
+use super::{Format, LogRecord, line, moment};
 
 /// `epoch elapsed client RESULT/status bytes METHOD URL user HIERARCHY/host type`
 pub(super) fn line(format: Format, text: &str) -> Option<LogRecord> {
@@ -18,7 +18,7 @@ pub(super) fn line(format: Format, text: &str) -> Option<LogRecord> {
     record.duration_ms = (elapsed >= 0).then_some(elapsed);
     // Both stamp the end.
     record.at = Some(end.plus(crate::domain::time::Millis(elapsed.max(0).saturating_neg())));
-    record.facts.status = status(code);
+    record.status(code);
     record.client_address = line::something(client).map(ToOwned::to_owned);
     record.request_line(&format!("{method} {url}"));
     if format == Format::Trafficserver {

@@ -3,12 +3,12 @@
 use super::line::Object;
 use super::recommended::whole_ms;
 use super::tokens::{Kind, tokens};
-use super::{Format, LineError, LogRecord, combined, moment, status};
+use super::{Format, LineError, LogRecord, combined, moment};
 
 /// Reads JSON. Durations are in nanoseconds.
 pub(super) fn object(object: &Object) -> Result<LogRecord, LineError> {
     let mut record = LogRecord::of(Format::Traefik);
-    record.facts.status = object.value("DownstreamStatus").as_deref().and_then(status);
+    record.status_of(object, "DownstreamStatus");
     if record.facts.status.is_none() && !object.has("DownstreamStatus") {
         return Err(LineError::new("the key `DownstreamStatus` is missing"));
     }
