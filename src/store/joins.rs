@@ -47,10 +47,11 @@ impl Store {
             for (columns, ids) in looks {
                 for stored in reader.holding(columns, &ids, None, "1 = 1", MOST_LINKED).await? {
                     let (id, at) = identity(&stored);
-                    if !own.contains(&(id.clone(), at)) && found.len() < MOST_LINKED {
-                        if found.insert((at, id), stored.clone()).is_none() {
-                            fresh.push(stored);
-                        }
+                    if !own.contains(&(id.clone(), at))
+                        && found.len() < MOST_LINKED
+                        && found.insert((at, id), stored.clone()).is_none()
+                    {
+                        fresh.push(stored);
                     }
                 }
             }

@@ -15,10 +15,22 @@ use retrylens::domain::classify::{Responder, Verdict, classify};
 use retrylens::ingest::response;
 
 /// A gateway process of this test; stopped by its id when dropped.
-struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
     port: u16,
     dir: tempfile::TempDir,
+}
+
+impl Gateway {
+    /// Where it listens.
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its own folder.
+    pub(crate) fn folder(&self) -> &Path {
+        self.dir.path()
+    }
 }
 
 impl Drop for Gateway {
@@ -37,7 +49,7 @@ impl Drop for Gateway {
     }
 }
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
@@ -145,7 +157,106 @@ ProxyPass / http://127.0.0.1:{next}/
 ";
 
 fn nginx(next: u16) -> Gateway {
-    start(NGINX, next, |dir, file, _| {
+    start_nginx(NGINX, next)
+}
+
+/// nginx with this inside of `http`.
+pub(crate) fn nginx_with(http: &str, next: u16) -> Gateway {
+    let config = format!(
+        "worker_processes 1; daemon off; pid {{dir}}/nginx.pid; error_log {{dir}}/error.log;
+events {{ worker_connections 64; }}
+http {{
+  client_body_temp_path {{dir}}/b; proxy_temp_path {{dir}}/p; fastcgi_temp_path {{dir}}/f;
+  uwsgi_temp_path {{dir}}/u; scgi_temp_path {{dir}}/s;
+  {http}
+}}"
+    );
+    start_nginx(&config, next)
+}
+
+/// HAProxy with this configuration.
+pub(crate) fn haproxy_with(config: &str, next: u16) -> Gateway {
+    start(config, next, |_, file, _| {
+        let mut command = Command::new("/usr/sbin/haproxy");
+        command.arg("-db").arg("-f").arg(file);
+        command
+    })
+}
+
+/// Envoy as `make packages` installs it, with a local rate limit on `/envoy` and the recommended log.
+pub(crate) fn envoy(next: u16) -> Gateway {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let docs = std::fs::read_to_string(root.join("docs/access-logs.md")).unwrap();
+    let section = docs.split("\n## ").find(|part| part.starts_with("Envoy")).unwrap();
+    let block = section.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    let log: String = block.lines().map(|line| format!("          {line}\n")).collect();
+    let config = ENVOY.replace("{log}", &log);
+    let program = std::env::var_os("RETRYLENS_TEST_ENVOY")
+        .map_or_else(|| root.join("target/envoy/envoy"), std::path::PathBuf::from);
+    start(&config, next, |_, file, _| {
+        let mut command = Command::new(&program);
+        command.args(["--log-level", "error", "--disable-hot-restart", "--concurrency", "1"]);
+        command.args(["--config-yaml", &std::fs::read_to_string(file).unwrap()]);
+        command
+    })
+}
+
+const ENVOY: &str = r#"
+static_resources:
+  listeners:
+  - address: { socket_address: { address: 127.0.0.1, port_value: {port} } }
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          "@type": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: i
+          preserve_external_request_id: true
+{log}
+          http_filters:
+          - name: envoy.filters.http.local_ratelimit
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit
+              stat_prefix: l
+          - name: envoy.filters.http.router
+            typed_config:
+              "@type": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: ["*"]
+              routes:
+              - match: { prefix: /envoy }
+                route: { cluster: next }
+                typed_per_filter_config:
+                  envoy.filters.http.local_ratelimit:
+                    "@type": type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit
+                    stat_prefix: l
+                    token_bucket: { max_tokens: 1, tokens_per_fill: 1, fill_interval: 600s }
+                    filter_enabled: { default_value: { numerator: 100, denominator: HUNDRED } }
+                    filter_enforced: { default_value: { numerator: 100, denominator: HUNDRED } }
+              - match: { prefix: /limited-again }
+                route:
+                  cluster: next
+                  retry_policy:
+                    retry_on: retriable-status-codes
+                    retriable_status_codes: [429]
+                    num_retries: 2
+              - match: { prefix: / }
+                route: { cluster: next }
+  clusters:
+  - name: next
+    connect_timeout: 2s
+    type: STATIC
+    load_assignment:
+      cluster_name: next
+      endpoints:
+      - lb_endpoints:
+        - endpoint: { address: { socket_address: { address: 127.0.0.1, port_value: {next} } } }
+"#;
+
+fn start_nginx(config: &str, next: u16) -> Gateway {
+    start(config, next, |dir, file, _| {
         let mut command = Command::new("/usr/sbin/nginx");
         command.arg("-e").arg(dir.join("start.log")).arg("-c").arg(file);
         command
@@ -180,7 +291,7 @@ fn apache(next: u16) -> Gateway {
 
 /// An application with a limiter of its own: a documented kind of refusal for `/limited`, and a
 /// plain answer otherwise. Ends with the test's process.
-fn application() -> u16 {
+pub(crate) fn application() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     std::thread::spawn(move || {

@@ -156,6 +156,35 @@ async fn the_triage_rests_on_what_logs_prove() {
     assert!(ids.contains(&"proven-by-record"), "{ids:?}");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pasted_response_and_a_har_are_joined_by_their_ids() {
+    let app = TestApp::start().await;
+    told(&app).await;
+    let raw = "HTTP/1.1 429 Too Many Requests\r\nserver: envoy\r\nx-request-id: bad-1\r\n\r\n";
+    let answer = app.post_text("/api/v1/classify", "text/plain", raw).await.json();
+    assert_eq!(answer["returned_by"], "nginx", "{answer}");
+    assert_eq!(
+        (&answer["outcome"], &answer["stored"]["is_proven"]),
+        (&"certain".into(), &true.into())
+    );
+    let records = answer["stored"]["records"].as_array().unwrap();
+    assert_eq!(records.len(), 2, "the attempt and the gateway's line: {answer}");
+    let har = json!({"log": {"entries": [{
+        "startedDateTime": "2026-11-11T10:30:11.240Z",
+        "request": {"method": "GET", "url": "https://api.example.com/v1/orders/1",
+            "headers": [{"name": "X-Request-Id", "value": "bad-2"}]},
+        "response": {"status": 429, "headers": [{"name": "server", "value": "envoy"}]},
+    }]}});
+    let answer = app.post("/api/v1/classify", &har).await.json();
+    assert_eq!(answer["items"][0]["returned_by"], "nginx", "{answer}");
+    // Nothing is stored under this one, and nothing under no id.
+    for raw in [raw.replace("bad-1", "nobody"), raw.replace("x-request-id: bad-1\r\n", "")] {
+        let answer = app.post_text("/api/v1/classify", "text/plain", raw).await.json();
+        assert_ne!(answer["returned_by"], "nginx");
+        assert!(answer.get("stored").is_none(), "{answer}");
+    }
+}
+
 /// Events and lines as they are stored on either database.
 async fn stored(store: &Store) -> Intake {
     let clock: Arc<dyn retrylens::clock::Clock> = Arc::new(retrylens::clock::ManualClock::at(

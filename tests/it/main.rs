@@ -13,6 +13,7 @@ mod decoders;
 mod demo;
 mod doors;
 mod faults;
+mod gateway_logs;
 mod gateways;
 mod import;
 mod intake;

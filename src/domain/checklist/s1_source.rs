@@ -684,9 +684,8 @@ fn found<'a>(joined: &Joined<'a>, vantage: Vantage) -> Found<'a> {
     };
     match (of(&joined.records), of(&joined.open)) {
         (Some(record), _) => Found::Seen(record),
-        (None, Some(_)) => Found::NoId,
         (None, None) if joined.has_id => Found::NotSeen,
-        (None, None) => Found::NoId,
+        (None, _) => Found::NoId,
     }
 }
 

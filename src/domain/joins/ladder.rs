@@ -254,7 +254,7 @@ impl<'a> Ladder<'a> {
             });
         }
         for group in groups {
-            let made = group.records.iter().filter_map(|r| r.event.ray_id.as_deref()).next();
+            let made = group.records.iter().find_map(|r| r.event.ray_id.as_deref());
             let Some(made) = made else { continue };
             let is_behind = |record: &&StoredEvent| {
                 record.event.request_id.as_deref() == Some(made)

@@ -36,6 +36,7 @@ fn seen(of: &StoredEvent, vantage: Vantage, id: &str, status: u16) -> StoredEven
     record
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "an event's log is optional")]
 fn line(product: Responder, status: u16, fields: &[(&'static str, &str)]) -> Option<Box<LogFacts>> {
     let fields = fields.iter().map(|(n, v)| ((*n).into(), (*v).to_owned())).collect();
     Some(Box::new(LogFacts { product, status: Some(status), fields }))

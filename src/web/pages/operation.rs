@@ -186,8 +186,8 @@ impl Operation {
     pub async fn fetch(store: &Store, operation_id: &str) -> Result<Option<Self>, StoreError> {
         let matches = store.operation(operation_id).await?;
         let (rungs, observed) = parted(&matches);
-        let first: Vec<StoredEvent> = rungs.into_iter().take(LADDERS).map(Clone::clone).collect();
-        let observed: Vec<StoredEvent> = observed.into_iter().map(Clone::clone).collect();
+        let first: Vec<StoredEvent> = rungs.into_iter().take(LADDERS).cloned().collect();
+        let observed: Vec<StoredEvent> = observed.into_iter().cloned().collect();
         let stories = match first.as_slice() {
             [] => Vec::new(),
             first => stories_with(store, first, &observed).await?,

