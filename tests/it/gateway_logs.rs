@@ -130,6 +130,9 @@ fn reported(id: &str, path: &str, raw: &str) -> Value {
     })
 }
 
+/// Starts a gateway in front of a port.
+type Start = fn(u16) -> Gateway;
+
 /// One case: gateways from the outside in, what is asked, who refuses it.
 struct Case {
     name: &'static str,
@@ -193,7 +196,7 @@ async fn is_proven(case: Case) {
 async fn a_gateways_own_refusal_is_proven_by_its_log() {
     let application = application();
     for (name, start, path) in [
-        ("nginx", nginx as fn(u16) -> Gateway, "/nginx"),
+        ("nginx", nginx as Start, "/nginx"),
         ("haproxy", haproxy, "/haproxy"),
         ("envoy", envoy, "/envoy"),
     ] {
@@ -211,9 +214,7 @@ async fn a_gateways_own_refusal_is_proven_by_its_log() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_applications_refusal_behind_a_gateway_is_proven_by_both_records() {
     let application = application();
-    for (name, start) in
-        [("nginx", nginx as fn(u16) -> Gateway), ("haproxy", haproxy), ("envoy", envoy)]
-    {
+    for (name, start) in [("nginx", nginx as Start), ("haproxy", haproxy), ("envoy", envoy)] {
         is_proven(Case {
             name,
             gateways: vec![(name, start(application))],
@@ -228,8 +229,7 @@ async fn the_applications_refusal_behind_a_gateway_is_proven_by_both_records() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_inner_of_two_gateways_is_proven_by_their_logs() {
     let application = application();
-    let starts: [(&str, fn(u16) -> Gateway); 3] =
-        [("nginx", nginx), ("haproxy", haproxy), ("envoy", envoy)];
+    let starts: [(&str, Start); 3] = [("nginx", nginx), ("haproxy", haproxy), ("envoy", envoy)];
     for (outer, start_outer) in starts {
         for (inner, start_inner) in starts.into_iter().filter(|(inner, _)| *inner != outer) {
             let behind = start_inner(application);

@@ -189,7 +189,8 @@ pub(crate) fn envoy(next: u16) -> Gateway {
     let docs = std::fs::read_to_string(root.join("docs/access-logs.md")).unwrap();
     let section = docs.split("\n## ").find(|part| part.starts_with("Envoy")).unwrap();
     let block = section.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
-    let log: String = block.lines().map(|line| format!("          {line}\n")).collect();
+    let log: Vec<String> = block.lines().map(|line| format!("          {line}")).collect();
+    let log = log.join("\n");
     let config = ENVOY.replace("{log}", &log);
     let program = std::env::var_os("RETRYLENS_TEST_ENVOY")
         .map_or_else(|| root.join("target/envoy/envoy"), std::path::PathBuf::from);
