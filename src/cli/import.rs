@@ -12,6 +12,7 @@ use crate::domain::retry_policy::{Failure, Next, Policy};
 use crate::domain::sources::Input;
 use crate::domain::time::Millis;
 use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, unknown_format};
+use crate::ingest::body::Encoding;
 use crate::notify::client::{Client, Method, Outgoing};
 use crate::pipeline::{Intake, IntakeError, IntakeSettings};
 use crate::store::Store;
@@ -164,6 +165,8 @@ impl Target {
         let name = config.store.shown();
         let opened = Store::open(config.store.database_url.expose()).await;
         let store = opened.with_context(|| format!("cannot open {name}"))?;
+        // Nobody else may have opened the store before: what is too old to be kept is not taken.
+        store.tidy(config.store.keep, clock.now()).await?;
         let hasher = KeyHasher::new(&store.hash_key().await?);
         let sizes = IntakeSettings {
             max_series: config.ingest.max_series,
@@ -269,22 +272,32 @@ impl Work<'_> {
 
     fn file(&mut self, path: &Path) -> anyhow::Result<()> {
         if path.as_os_str() == "-" {
-            let input = io::stdin().lock();
-            return self.stream(input, None, 0, true);
+            let mut input = io::stdin().lock();
+            let mut begin = Vec::new();
+            (&mut input).take(4).read_to_end(&mut begin)?;
+            let encoding = Encoding::of_beginning(&begin);
+            let input = io::Cursor::new(begin).chain(input);
+            return match encoding {
+                Encoding::Identity => self.stream(input, None, 0, true),
+                Encoding::Gzip => {
+                    self.stream(flate2::read::MultiGzDecoder::new(input), None, 0, true)
+                }
+                Encoding::Zstd => {
+                    self.stream(zstd::stream::read::Decoder::new(input)?, None, 0, true)
+                }
+            };
         }
         let mut file = File::open(path)?;
         let mut magic = [0; 4];
         let length = file.read(&mut magic)?;
         file.rewind()?;
-        match magic.get(..length).unwrap_or_default() {
-            [0x1f, 0x8b, ..] => {
+        match Encoding::of_beginning(magic.get(..length).unwrap_or_default()) {
+            Encoding::Gzip => {
                 self.packed(|| Ok(flate2::read::MultiGzDecoder::new(File::open(path)?)))
             }
-            [0x28, 0xb5, 0x2f, 0xfd] => {
-                self.packed(|| zstd::stream::read::Decoder::new(File::open(path)?))
-            }
-            _ if self.args.follow => self.follow(path, file),
-            _ => {
+            Encoding::Zstd => self.packed(|| zstd::stream::read::Decoder::new(File::open(path)?)),
+            Encoding::Identity if self.args.follow => self.follow(path, file),
+            Encoding::Identity => {
                 let Some(source) = source_of(&mut file)? else { return Ok(()) };
                 let offset = self.resume(&source, file.metadata()?.len());
                 file.seek(SeekFrom::Start(offset))?;

@@ -15,6 +15,18 @@ pub enum Encoding {
     Zstd,
 }
 
+impl Encoding {
+    /// How bytes that begin so are packed: what a file says of itself where no header field does
+    /// (RFC 1952 section 2.3.1, RFC 8878 section 3.1.1).
+    pub const fn of_beginning(bytes: &[u8]) -> Self {
+        match bytes {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            _ => Self::Identity,
+        }
+    }
+}
+
 /// Beyond this many inflated bytes, a body that grows more than [`MAX_RATIO`]-fold is refused.
 const RATIO_FLOOR: usize = 1 << 20;
 /// Events of one storm shrink to a thirtieth or so; only made-up bodies shrink to a 500th.

@@ -33,7 +33,11 @@ pub fn router(state: &AppState) -> Router {
     let [open, sending, reading] =
         [open(), sending(), reading()].map(|part| part.split_for_parts().0);
     let router = open
-        .merge(sending.route_layer(from_fn_with_state(state.clone(), doors::sending)))
+        .merge(
+            sending
+                .route_layer(from_fn(parameters::refuse_unknown))
+                .route_layer(from_fn_with_state(state.clone(), doors::sending)),
+        )
         .merge(
             reading
                 .route_layer(from_fn(parameters::refuse_unknown))

@@ -18,10 +18,15 @@ use url::form_urlencoded;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::path::ParameterIn;
 
-/// Names by address, of requests that read.
+/// Where lines of logs are sent: the one kind of sending with parameters of its own.
+const LOGS: &str = "/v1/access-logs/";
+
+/// Names by address, of requests that read or send lines of logs.
 static KNOWN: LazyLock<BTreeMap<&'static str, BTreeSet<&'static str>>> = LazyLock::new(|| {
     let known = document().paths.paths.iter().map(|(path, item)| {
-        let parameters = item.get.iter().flat_map(|get| get.parameters.iter().flatten());
+        let sending = item.post.iter().filter(|_| path.starts_with(LOGS));
+        let all = item.get.iter().chain(sending);
+        let parameters = all.flat_map(|operation| operation.parameters.iter().flatten());
         let names = parameters.filter_map(|one| match one {
             RefOr::T(one) if one.parameter_in == ParameterIn::Query => Some(one.name.as_str()),
             _ => None,
@@ -39,10 +44,15 @@ struct Faults {
 }
 
 impl Faults {
-    /// Of a request that reads, at an address that the document describes.
+    /// Of a request that reads or sends lines of logs, at an address that the document describes.
     fn of(method: &Method, path: Option<&MatchedPath>, query: Option<&str>) -> Option<Self> {
-        let is_reading = matches!(*method, Method::GET | Method::HEAD);
-        let known = KNOWN.get(path?.as_str()).filter(|_| is_reading)?;
+        let path = path?.as_str();
+        let is_checked = match *method {
+            Method::GET | Method::HEAD => true,
+            Method::POST => path.starts_with(LOGS),
+            _ => false,
+        };
+        let known = KNOWN.get(path).filter(|_| is_checked)?;
         let mut seen = BTreeSet::new();
         let (mut unknown, mut twice) = (Vec::new(), Vec::new());
         for (name, _) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
@@ -87,7 +97,9 @@ pub(super) async fn refuse_unknown(request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>();
     let is_for_programs = path.is_some_and(|path| {
         let path = path.as_str();
-        path.starts_with("/api/") || [".json", ".md"].iter().any(|end| path.ends_with(end))
+        path.starts_with("/api/")
+            || path.starts_with(LOGS)
+            || [".json", ".md"].iter().any(|end| path.ends_with(end))
     });
     let faults = Faults::of(request.method(), path, request.uri().query());
     match faults {

@@ -205,3 +205,66 @@ async fn a_long_body_is_stored_in_pieces_and_a_cut_one_keeps_what_arrived() {
     let stored = answer.json()["stored"].as_u64().unwrap();
     assert!((500..5_000).contains(&stored), "{stored}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_that_can_not_be_costs_its_line_and_says_so() {
+    let app = TestApp::start().await;
+    let with = |status: &str| {
+        nginx_line("s-1", 1, 429, true).replace("\"status\":429", &format!("\"status\":{status}"))
+    };
+    for status in ["99999", "0", "-429", "429.5", "600", "true", "{}", "\"4x9\""] {
+        let (code, told) = send(&app, "/v1/access-logs/nginx", with(status)).await;
+        assert_eq!(code, StatusCode::UNPROCESSABLE_ENTITY, "{status}: {told}");
+        let said = told["rejected"][0]["error"].as_str().unwrap();
+        assert!(said.starts_with("`status`: expected a code of 100 to 599"), "{status}: {said}");
+    }
+    let haproxy = r#"{"epoch":1794391003.250,"gateway":"haproxy","path":"/a","status":-1,"term_state":"CR","server":"<NOSRV>","t_connect_ms":-1}"#;
+    for line in [with("429"), with("\"000\""), with("\"-\""), with("null"), haproxy.to_owned()] {
+        let (code, told) = send(&app, "/v1/access-logs/auto", line.clone()).await;
+        assert_eq!((code, &told["stored"]), (StatusCode::OK, &1.into()), "{line}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parameter_that_is_not_known_is_refused_before_anything_is_stored() {
+    let app = TestApp::start().await;
+    let line = nginx_line("p-1", 1, 429, true);
+    let (code, told) = send(&app, "/v1/access-logs/nginx?servce=x", line.clone()).await;
+    assert_eq!((code, &told["parameter"]), (StatusCode::BAD_REQUEST, &"servce".into()), "{told}");
+    let all = ["environment", "host", "name", "offset", "service", "source", "vantage"];
+    assert_eq!(told["known"], serde_json::json!(all));
+    assert!(app.state.store.lookup("p-1").await.unwrap().events.is_empty());
+    let address = "/v1/access-logs/nginx?name=edge&service=x&service=y";
+    assert_eq!(send(&app, address, line).await.0, StatusCode::BAD_REQUEST, "which service?");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_packed_body_is_known_without_its_header_and_a_mark_costs_no_line() {
+    let app = TestApp::start().await;
+    let packed = |text: &str| {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(text.as_bytes()).unwrap();
+        gzip.finish().unwrap()
+    };
+    let zstd = |text: &str| zstd::encode_all(text.as_bytes(), 3).unwrap();
+    let line = |id: &str| format!("\u{feff}{}\n", nginx_line(id, 1, 429, true));
+    for (id, body) in [
+        ("b-1", packed(&line("b-1"))),
+        ("b-2", zstd(&line("b-2"))),
+        ("b-3", line("b-3").into_bytes()),
+    ] {
+        // Also where the first bytes arrive one by one.
+        let parts = body.chunks(1).map(|part| Ok::<_, std::io::Error>(part.to_vec()));
+        let parts: Vec<_> = parts.collect();
+        let body = Body::from_stream(futures_util::stream::iter(parts));
+        let (code, told) = send(&app, "/v1/access-logs/nginx", body).await;
+        assert_eq!((code, &told["stored"]), (StatusCode::OK, &1.into()), "{id}: {told}");
+        assert_eq!(app.state.store.lookup(id).await.unwrap().events.len(), 1, "{id}");
+    }
+    // Lines of a storm that differ in their time alone pack to a thousandth and less.
+    let storm = nginx_line("storm", 7, 429, true) + "\n";
+    let body = zstd(&storm.repeat(4_000));
+    assert!(storm.len() * 4_000 > body.len() * 1_000, "{}", body.len());
+    let (code, told) = send(&app, "/v1/access-logs/nginx", body).await;
+    assert_eq!((code, &told["stored"]), (StatusCode::OK, &4_000.into()), "{told}");
+}

@@ -21,6 +21,8 @@ fn command(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_retrylens"));
     let database = format!("sqlite://{}", folder.join("import.db").display());
     command.current_dir(folder).arg("import").args(args).env("RETRYLENS_DATABASE_URL", database);
+    // The lines are of one day, whenever the test runs.
+    command.env("RETRYLENS_RETENTION_DAYS", "3650").env("RETRYLENS_SUMS_RETENTION_DAYS", "3650");
     command
 }
 
@@ -80,6 +82,21 @@ async fn a_file_is_read_once_also_as_its_packed_copy_and_goes_on_where_it_ended(
     assert!(said(&other).starts_with("70 lines, "), "{}", said(&other));
     let (found, _) = stored(folder, 70).await;
     assert_eq!(found, 70);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_that_are_too_old_to_be_kept_are_told_and_a_packed_stream_is_known() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let old = lines(0, 1).replace("1794391", "1000000");
+    let text = format!("\u{feff}{}{old}", lines(1, 3));
+    let packed = zstd::encode_all(text.as_bytes(), 3).unwrap();
+    let mut run = command(folder, &["-"]);
+    let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    run.stdin.take().unwrap().write_all(&packed).unwrap();
+    let done = run.wait_with_output().unwrap();
+    let expected = "3 lines, 2 stored, 0 duplicates, 1 expired, 0 wrong";
+    assert!(said(&done).starts_with(expected), "{}", said(&done));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

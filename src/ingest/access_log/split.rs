@@ -54,6 +54,11 @@ impl Lines {
         self.offset
     }
 
+    /// Bytes of the line in the making so far.
+    pub const fn begun(&self) -> u64 {
+        self.length
+    }
+
     fn keep(&mut self, bytes: &[u8]) {
         let room = MAX_LINE.saturating_sub(self.begun.len());
         self.begun.extend_from_slice(bytes.get(..room.min(bytes.len())).unwrap_or_default());

@@ -37,7 +37,12 @@ const PIECE_LINES: usize = 1_000;
 const PIECE_BYTES: usize = 256 * 1024;
 /// Beyond this many bytes, a body that unpacks to more than [`MAX_RATIO`] times its size is refused.
 const RATIO_FLOOR: u64 = 1 << 20;
-const MAX_RATIO: u64 = 500;
+/// Lines of a storm that are nearly alike pack to a few thousandths; zstd goes down to a 30,000th.
+const MAX_RATIO: u64 = 10_000;
+/// The most bytes that one packed body may unpack to: so long does a reader work for one sender.
+const MOST_UNPACKED: u64 = 64 << 30;
+/// A packed body with a longer line is no log.
+const LONGEST_LINE: u64 = 1 << 20;
 /// How often a piece that finds the queue full is offered again before the sender is told.
 const TRIES: u32 = 20;
 /// Base-two logarithm of the largest zstd window: what `zstd -19` and Vector write needs 8 MiB.
@@ -220,9 +225,21 @@ struct Arriving {
     taken: u64,
 }
 
+/// Bytes by which a packed body is known.
+const MAGIC: usize = 4;
+
 impl Arriving {
     fn new(parts: mpsc::Receiver<io::Result<Bytes>>) -> Self {
         Self { parts, part: Bytes::new(), taken: 0 }
+    }
+
+    /// How the body is packed, by its first bytes; they are still there to be read.
+    fn encoding(&mut self) -> io::Result<Encoding> {
+        while self.part.len() < MAGIC {
+            let Some(more) = self.parts.blocking_recv() else { break };
+            self.part = [self.part.as_ref(), more?.as_ref()].concat().into();
+        }
+        Ok(Encoding::of_beginning(&self.part))
     }
 }
 
@@ -253,11 +270,14 @@ impl Work<'_> {
     /// Reads a body to its end.
     fn all(
         &mut self,
-        arriving: Arriving,
-        encoding: Encoding,
+        mut arriving: Arriving,
+        named: Encoding,
         offset: u64,
         reader: &mut Reader<'_>,
     ) -> Result<(), Failure> {
+        // Nothing that begins as packed bytes do is text.
+        let found = if named == Encoding::Identity { arriving.encoding() } else { Ok(named) };
+        let encoding = *found.as_ref().unwrap_or(&named);
         let broken = |error: io::Error| match error.kind() {
             io::ErrorKind::ConnectionAborted => {
                 Failure::new(Code::InvalidBody, "The body broke off before its end.")
@@ -270,6 +290,7 @@ impl Work<'_> {
                 format!("The body can't be unpacked as {encoding}: it is damaged or cut short."),
             ),
         };
+        found.map_err(&broken)?;
         match encoding {
             Encoding::Identity => self.lines(arriving, |_| None, offset, reader, &broken),
             Encoding::Gzip => {
@@ -312,13 +333,24 @@ impl Work<'_> {
                 }
             };
             all = all.saturating_add(u64::try_from(length).unwrap_or(u64::MAX));
-            let cap = packed(&input).map(|n| n.saturating_mul(MAX_RATIO).max(RATIO_FLOOR));
-            if cap.is_some_and(|cap| all > cap) {
-                let detail = format!("The body unpacks to more than {MAX_RATIO} times its size.");
-                return Err(Failure::new(Code::TooLarge, detail));
-            }
             cutter.feed(buffer.get(..length).unwrap_or_default(), &mut lines);
             bytes += length;
+            if let Some(taken) = packed(&input) {
+                let excess = if all > taken.saturating_mul(MAX_RATIO).max(RATIO_FLOOR) {
+                    format!("more than {MAX_RATIO} times its size")
+                } else if all > MOST_UNPACKED {
+                    format!("more than {} GiB; send it in parts", MOST_UNPACKED >> 30)
+                } else if cutter.begun() > LONGEST_LINE {
+                    format!("a line of more than {} MiB", LONGEST_LINE >> 20)
+                } else {
+                    String::new()
+                };
+                if !excess.is_empty() {
+                    self.store(&lines, reader)?;
+                    let detail = format!("The body unpacks to {excess}.");
+                    return Err(Failure::new(Code::TooLarge, detail));
+                }
+            }
             if lines.len() >= PIECE_LINES || bytes >= PIECE_BYTES {
                 self.store(&lines, reader)?;
                 lines.clear();
