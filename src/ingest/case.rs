@@ -19,6 +19,9 @@ const LOG_FIELDS: [&str; 7] = [
     "origin_saw_request",
     "origin_saw_request_id",
 ];
+/// How far apart the times of two hops' lines of one request may be: one writes its start, another
+/// its end, by their own clocks.
+const HOPS_APART_MS: i64 = 60_000;
 /// The most lines of logs that are read of one case.
 const MAX_LOG_LINES: usize = 64;
 
@@ -69,11 +72,11 @@ pub fn of_text(text: &str) -> Result<Case, CaseError> {
             })
             .map_err(|error| CaseError { id: Value::Null, field: None, reason: error.to_string() })
     };
-    read.or_else(|error| of_log(text).ok_or(error))
+    read.or_else(|error| of_log(text).unwrap_or(Err(error)))
 }
 
-/// A line of an access log by itself; `None` where it is none.
-fn of_log(text: &str) -> Option<Case> {
+/// A line of an access log by itself, or those of one request; `None` where it is none.
+fn of_log(text: &str) -> Option<Result<Case, CaseError>> {
     let mut response = Response::default();
     let mut problems = Vec::new();
     let read = Lines { problems: &mut problems, left: MAX_LOG_LINES }.read(
@@ -82,9 +85,42 @@ fn of_log(text: &str) -> Option<Case> {
         Some(&Value::from(text)),
     );
     read.last()?.fill(&mut response);
+    let (first, rest) = read.split_first()?;
+    if let Some(at) = rest.iter().position(|line| are_of_two(first, line)) {
+        let number = at.saturating_add(2);
+        let reason = format!(
+            "these are lines of several requests: number 1 and number {number} of {} are not of one; \
+             pick the lines of one request, send each by itself (`--ndjson`), or store the log with \
+             `retrylens import`",
+            read.len()
+        );
+        return Some(Err(CaseError { id: Value::Null, field: None, reason }));
+    }
     problems.push("read as a line of an access log".to_owned());
     response.logs = Trail { hops: vec![facts(read)], origin: None };
-    Some(Case { id: Value::Null, response, problems })
+    Some(Ok(Case { id: Value::Null, response, problems }))
+}
+
+/// Whether two lines are certainly not of one request: by the ids that both have, and without any
+/// by path, time and status. Hops of one request may replace ids and statuses, and their clocks
+/// differ somewhat.
+fn are_of_two(one: &LogRecord, other: &LogRecord) -> bool {
+    let is_one_hop = one.facts.product == other.facts.product;
+    let differ = |a: Option<&String>, b: Option<&String>| a.zip(b).map(|(a, b)| a != b);
+    let by_request = differ(one.request_id.as_ref(), other.request_id.as_ref());
+    let by_gateway = differ(one.gateway_request_id.as_ref(), other.gateway_request_id.as_ref());
+    let by_trace = differ(one.trace_id.as_ref(), other.trace_id.as_ref());
+    // A trace spans hops, and all attempts.
+    let known =
+        if is_one_hop { by_request.or(by_gateway).or(by_trace) } else { by_trace.or(by_request) };
+    known.unwrap_or_else(|| {
+        let apart = one.at.zip(other.at).map_or(0, |(a, b)| a.since(b).0.abs());
+        let paths = differ(one.path.as_ref(), other.path.as_ref()).unwrap_or(false);
+        // The error log has no status, and whole seconds.
+        let statuses = one.facts.status.zip(other.facts.status).filter(|_| is_one_hop);
+        let is_late = apart > if statuses.is_some() { 0 } else { HOPS_APART_MS };
+        paths || is_late || statuses.is_some_and(|(a, b)| a != b)
+    })
 }
 
 /// Reads a line that is parsed already; also the body of `POST /api/v1/classify`.

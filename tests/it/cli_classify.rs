@@ -279,3 +279,21 @@ fn hostile_values_stay_text() {
     let hidden = ['\u{1b}', '\u{7}', '\u{202e}'];
     assert!(!said.contains(hidden), "{said:?}");
 }
+
+#[test]
+fn lines_of_several_requests_get_no_verdict_together() {
+    let line = super::access_logs::nginx_line;
+    let one = classify(&[], line("c-1", 1, 429, true).as_bytes());
+    assert!(one.status.success(), "{}", text(&one.stderr));
+    let plain = |second: u32| {
+        format!(
+            "192.0.2.1 - - [11/Nov/2026:11:00:0{second} +0000] \"GET /v1/a HTTP/1.1\" 429 345 \"-\" \"curl\""
+        )
+    };
+    for (a, b) in [(line("c-1", 1, 429, true), line("c-2", 2, 200, false)), (plain(1), plain(2))] {
+        let both = classify(&[], format!("{a}\n{b}\n").as_bytes());
+        assert_eq!(both.status.code(), Some(1), "{}", text(&both.stdout));
+        let said = text(&both.stderr);
+        assert!(said.contains("several requests") && said.contains("retrylens import"), "{said}");
+    }
+}
