@@ -97,8 +97,9 @@ fn find(text: &str) -> Vec<Part> {
         return Vec::new();
     }
     let signs = Signs::of(text, made);
-    if made.is_plain() && !made.has(Made::U) && signs.digits < MIN_NUMBER_DIGITS {
-        // What has a shape of its own has more than letters and digits, or a `u`.
+    let shortest = SHORTEST_PLAIN_SHAPES[usize::from(!made.has(Made::U))];
+    if text.len() < shortest && made.is_plain() && signs.digits < MIN_NUMBER_DIGITS {
+        // What has a shape of its own has more than letters, digits and dashes, or is longer.
         let mut parts = Vec::new();
         by_prefix(text, &signs, &mut parts);
         if parts.is_empty() {
@@ -225,6 +226,10 @@ const SHORTEST_TOKEN: usize = {
     }
     shortest
 };
+
+/// The lengths of the shortest texts of letters, digits, `_` and `-` alone that have a shape of their
+/// own: with a `u` `mailchimp-key`, without `aws-secret`.
+const SHORTEST_PLAIN_SHAPES: [usize; 2] = [36, 40];
 
 /// What one pass over the bytes tells about which rules can match at all.
 #[derive(Debug, Default)]
@@ -1277,6 +1282,16 @@ mod tests {
             text("visitor1=q7Zp2LxV; HttpOnly").text,
             "visitor1=[redacted: cookie]; HttpOnly"
         );
+    }
+
+    #[test]
+    fn a_secret_of_letters_and_digits_alone_is_found_without_any_other_sign() {
+        for (secret, kind) in [
+            ("aA1bB2cC3dD4eE5fF6gG7hH8iI9jJ0kK1lL2mM3n", "aws-secret"),
+            ("0123456789abcdef0123456789abcdef-us7", "mailchimp-key"),
+        ] {
+            assert_eq!(kind_of(secret), Some(kind), "{secret}");
+        }
     }
 
     #[test]
