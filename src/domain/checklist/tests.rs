@@ -285,9 +285,9 @@ fn source_cases() -> Vec<Case> {
         case(
             "a record that was not written at that time says nothing",
             &["origin-record-hole"],
-            &["not-seen-by-origin"],
+            &["origin-record-incomplete"],
             with_records(mixed(), Vantage::Origin, |s| {
-                s.event.status.filter(|x| *x == 200 && s.event.occurred_at > at(1_200_000))
+                s.event.status.filter(|x| *x == 200 && s.event.occurred_at > at(120_000))
             }),
         ),
         case(
