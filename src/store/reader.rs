@@ -288,13 +288,12 @@ pub(super) fn marks(args: &mut Vec<Arg>, values: impl IntoIterator<Item = Arg>) 
 pub(super) fn in_slices(ids: &[String], times: Option<Window>, args: &mut Vec<Arg>) -> String {
     let ever = Window { from: UnixMillis(i64::MIN), to: UnixMillis(i64::MAX) };
     let Window { from, to } = times.unwrap_or(ever);
-    let keys = match ids {
-        [id] => format!("= {}", marks(args, [Arg::Int(ids::key(id))])),
-        _ => {
-            let all: Vec<String> = ids.iter().map(|id| ids::key(id).to_string()).collect();
-            let list = marks(args, [Arg::Text(format!("[{}]", all.join(",")))]);
-            format!("IN (SELECT value FROM json_each({list}))")
-        }
+    let keys = if let [id] = ids {
+        format!("= {}", marks(args, [Arg::Int(ids::key(id))]))
+    } else {
+        let all: Vec<String> = ids.iter().map(|id| ids::key(id).to_string()).collect();
+        let list = marks(args, [Arg::Text(format!("[{}]", all.join(",")))]);
+        format!("IN (SELECT value FROM json_each({list}))")
     };
     sql::IN_SLICES
         .replace("{keys}", &keys)
