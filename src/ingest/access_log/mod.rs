@@ -1,8 +1,8 @@
 //! Access logs: one line of a gateway's log to a [`LogRecord`].
 //!
 //! - [`Format`]: the products, by name; a file each reads its default line and the JSON line that
-//!   `docs/access-logs.md` recommends. [`detect`] finds the format of a line that nobody named.
-//! - [`line`]: lenient reading, since logs hold broken UTF-8, escapes that JSON does not know, and
+//!   `docs/access-logs.md` recommends. [`detect()`] finds the format of a line that nobody named.
+//! - [`mod@line`]: lenient reading, since logs hold broken UTF-8, escapes that JSON does not know, and
 //!   lines cut short.
 //! - [`Lines`], [`Reader`]: bytes as they arrive to lines with their place, and to observations.
 //!
