@@ -22,14 +22,15 @@ const MOST_LINKED: usize = 2_000;
 const OTHERS: i64 = 40;
 /// So far from an attempt records of sources are looked for that say nothing of it.
 const SENDS_MS: i64 = HOUR_MS;
-/// Further than this from the attempts, no record that a hop's own id leads to is looked for.
+/// Further than this from the attempts, no record is looked for by the ids of attempts or of hops.
 const FOLLOWED_MS: i64 = HOUR_MS;
 
 type Found = BTreeMap<(UnixMillis, String), StoredEvent>;
 
 impl Store {
     /// Everything with a request, ray or trace id in common with `events`, themselves left out, in
-    /// the order it was sent; at most [`MOST_LINKED`]. Ids of what was found are followed.
+    /// the order it was sent, within [`FOLLOWED_MS`] of them; at most [`MOST_LINKED`]. Ids of what was
+    /// found are followed.
     #[tracing::instrument(name = "db.joins.linked", level = "debug", skip_all)]
     pub async fn linked(&self, events: &[StoredEvent]) -> Result<Vec<StoredEvent>, StoreError> {
         let mut reader = self.reader().await?;
@@ -37,6 +38,12 @@ impl Store {
         let mut found = Found::new();
         let mut asked: HashSet<String> = HashSet::new();
         let mut fresh: Vec<StoredEvent> = events.to_vec();
+        let times = || events.iter().map(|stored| stored.event.occurred_at);
+        let (Some(first), Some(last)) = (times().min(), times().max()) else {
+            return Ok(Vec::new());
+        };
+        let near =
+            Window { from: first.plus(Millis(-FOLLOWED_MS)), to: last.plus(Millis(FOLLOWED_MS)) };
         for _ in 0..ROUNDS {
             let requests = new_ids(&fresh, joins::ids, &mut asked);
             let traces =
@@ -45,7 +52,9 @@ impl Store {
             let looks: [(&[&str], Vec<String>); 2] =
                 [(&["request_id", "ray_id"], requests), (&["trace_id"], traces)];
             for (columns, ids) in looks {
-                for stored in reader.holding(columns, &ids, None, "1 = 1", MOST_LINKED).await? {
+                for stored in
+                    reader.holding(columns, &ids, Some(near), "1 = 1", MOST_LINKED).await?
+                {
                     let (id, at) = identity(&stored);
                     if !own.contains(&(id.clone(), at))
                         && found.len() < MOST_LINKED
