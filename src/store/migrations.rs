@@ -13,49 +13,26 @@ struct Migration {
     postgres: &'static str,
 }
 
+/// The migration of a number and a name: the files of that name in both folders.
+macro_rules! migration {
+    ($version:literal, $name:literal) => {
+        Migration {
+            version: $version,
+            name: $name,
+            sqlite: include_str!(concat!("../../migrations/sqlite/", $name, ".sql")),
+            postgres: include_str!(concat!("../../migrations/postgres/", $name, ".sql")),
+        }
+    };
+}
+
 const MIGRATIONS: &[Migration] = &[
-    Migration {
-        version: 1,
-        name: "0001_attempts",
-        sqlite: include_str!("../../migrations/sqlite/0001_attempts.sql"),
-        postgres: include_str!("../../migrations/postgres/0001_attempts.sql"),
-    },
-    Migration {
-        version: 2,
-        name: "0002_kept",
-        sqlite: include_str!("../../migrations/sqlite/0002_kept.sql"),
-        postgres: include_str!("../../migrations/postgres/0002_kept.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "0003_alerts",
-        sqlite: include_str!("../../migrations/sqlite/0003_alerts.sql"),
-        postgres: include_str!("../../migrations/postgres/0003_alerts.sql"),
-    },
-    Migration {
-        version: 4,
-        name: "0004_otlp",
-        sqlite: include_str!("../../migrations/sqlite/0004_otlp.sql"),
-        postgres: include_str!("../../migrations/postgres/0004_otlp.sql"),
-    },
-    Migration {
-        version: 6,
-        name: "0006_outbox_tries",
-        sqlite: include_str!("../../migrations/sqlite/0006_outbox_tries.sql"),
-        postgres: include_str!("../../migrations/postgres/0006_outbox_tries.sql"),
-    },
-    Migration {
-        version: 7,
-        name: "0007_client_volumes",
-        sqlite: include_str!("../../migrations/sqlite/0007_client_volumes.sql"),
-        postgres: include_str!("../../migrations/postgres/0007_client_volumes.sql"),
-    },
-    Migration {
-        version: 8,
-        name: "0008_sources",
-        sqlite: include_str!("../../migrations/sqlite/0008_sources.sql"),
-        postgres: include_str!("../../migrations/postgres/0008_sources.sql"),
-    },
+    migration!(1, "0001_attempts"),
+    migration!(2, "0002_kept"),
+    migration!(3, "0003_alerts"),
+    migration!(4, "0004_otlp"),
+    migration!(6, "0006_outbox_tries"),
+    migration!(7, "0007_client_volumes"),
+    migration!(8, "0008_sources"),
 ];
 
 /// Holds the versions that were applied.
