@@ -37,6 +37,16 @@ pub(crate) use read::waits_beside_retry_after;
 use super::spelling::spelled_enum;
 use super::time::Millis;
 
+/// Fields of a response that name its request, most specific first.
+pub const REQUEST_IDS: [&str; 6] = [
+    "x-request-id",
+    "request-id",
+    "x-amzn-requestid",
+    "x-amz-request-id",
+    "x-github-request-id",
+    "x-kong-request-id",
+];
+
 spelled_enum! {
     /// What a rate-limit field states.
     pub enum FieldKind {

@@ -6,6 +6,7 @@ use super::hints::{self, Counter, SharedIdSource, ToldWait};
 use super::raw::{Attributes, Kind, RawSpan};
 use super::span::Role;
 use crate::domain::event::AttemptError;
+use crate::domain::headers::REQUEST_IDS;
 use std::borrow::Cow;
 
 /// Who sent a span: the attributes of its resource that matter.
@@ -99,16 +100,6 @@ const OUTSIDE_OF_LOOPS: [&str; 4] = [
     "opentelemetry.instrumentation.urllib3",
     "opentelemetry.instrumentation.botocore",
     "io.opentelemetry.aws-sdk",
-];
-
-/// Response header fields that name a request, most specific first.
-const REQUEST_IDS: [&str; 6] = [
-    "x-request-id",
-    "request-id",
-    "x-amzn-requestid",
-    "x-amz-request-id",
-    "x-github-request-id",
-    "x-kong-request-id",
 ];
 
 /// Attributes that name a request.

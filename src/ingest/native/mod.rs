@@ -15,6 +15,7 @@ use crate::domain::event::Event;
 use crate::domain::key_hash::KeyHasher;
 use crate::domain::redact;
 use crate::domain::spelling::spelled_enum;
+use serde::Serialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::fmt;
@@ -98,7 +99,7 @@ pub struct Decoded {
 }
 
 /// Why one item was not taken.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reject {
     /// Its place in the body, from 0; NDJSON counts lines that are not blank.
     pub index: usize,
@@ -332,13 +333,24 @@ fn events_of(object: &str) -> Result<Option<(&RawValue, u64)>, serde_json::Error
     serde_json::Deserializer::from_str(object).deserialize_map(Envelope)
 }
 
-/// Reads one item that is valid JSON, for formats that become native events.
-pub(in crate::ingest) fn decode_one(
-    json: &str,
-    options: &DecodeOptions<'_>,
-    decoded: &mut Decoded,
-) {
-    item::decode(0, json, options, decoded);
+/// Makes an event of what another format tells, given as the fields of a native one, so that one set
+/// of rules lets texts in, cleans, redacts and hashes them. With it comes what was counted on the way.
+/// Raw keys are hashed: what a library or a log captures can't be told to its owner one by one.
+///
+/// # Errors
+/// The field that no event can have so.
+pub fn admit(fields: &impl Serialize, hasher: &KeyHasher) -> Result<(Event, Decoded), Reject> {
+    let reject = |error: String| Reject { index: 0, event_id: None, field: None, error };
+    let json = serde_json::to_string(fields).map_err(|error| reject(error.to_string()))?;
+    let raw_keys = RawKeys::Hash;
+    let options = DecodeOptions { hasher, raw_keys, max_items: 1, format: Format::Detect };
+    let mut decoded = Decoded::default();
+    item::decode(0, &json, &options, &mut decoded);
+    match (decoded.events.pop(), decoded.rejects.pop()) {
+        (Some((_, event)), None) => Ok((event, decoded)),
+        (_, Some(reject)) => Err(reject),
+        (None, None) => Err(reject("no event could be made of it".to_owned())),
+    }
 }
 
 /// How an id that somebody looks for is stored: cleaned, redacted and cut as it was on its way in.

@@ -156,23 +156,10 @@ fn attempt(
         field,
         error,
     };
-    let json = serde_json::to_string(&draft).map_err(|error| fault("span", error.to_string()))?;
-    let door = native::DecodeOptions {
-        hasher: options.hasher,
-        // What a library captures can't be told to its owner one by one.
-        raw_keys: native::RawKeys::Hash,
-        max_items: 1,
-        format: native::Format::Detect,
-    };
-    let mut read = native::Decoded::default();
-    native::decode_one(&json, &door, &mut read);
-    if let Some(reject) = read.rejects.pop() {
+    let (mut event, read) = native::admit(&draft, options.hasher).map_err(|reject| {
         let field = reject.field.unwrap_or_default();
-        return Err(fault("attributes", format!("{field}: {}", reject.error)));
-    }
-    let Some((_, mut event)) = read.events.pop() else {
-        return Err(fault("span", "no event could be made of it".to_owned()));
-    };
+        fault("attributes", format!("{field}: {}", reject.error))
+    })?;
     decoded.redactions += read.redactions;
     decoded.dropped_headers += read.dropped_headers;
     decoded.shortened += read.shortened;

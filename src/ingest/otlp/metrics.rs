@@ -148,19 +148,8 @@ fn point_of(
         status: request.status,
         error: request.error.map(crate::domain::event::AttemptError::as_str),
     };
-    let json = serde_json::to_string(&draft).map_err(|error| error.to_string())?;
-    let door = native::DecodeOptions {
-        hasher: options.hasher,
-        raw_keys: native::RawKeys::Hash,
-        max_items: 1,
-        format: native::Format::Detect,
-    };
-    let mut read = native::Decoded::default();
-    native::decode_one(&json, &door, &mut read);
-    if let Some(reject) = read.rejects.pop() {
-        return Err(format!("{}: {}", reject.field.unwrap_or_default(), reject.error));
-    }
-    let (_, event) = read.events.pop().ok_or("no event could be made of it".to_owned())?;
+    let (event, _) = native::admit(&draft, options.hasher)
+        .map_err(|reject| format!("{}: {}", reject.field.unwrap_or_default(), reject.error))?;
     let answer = match (event.status, event.error) {
         (Some(status), _) => status.to_string(),
         (None, Some(error)) => error.as_str().to_owned(),

@@ -3,12 +3,13 @@
 
 use super::Read;
 use crate::domain::classify::{Certainty, summarize};
-use crate::domain::event::{Event, Vantage};
+use crate::domain::event::Vantage;
+use crate::domain::headers::REQUEST_IDS;
 use crate::domain::http_date;
 use crate::domain::joins::{self, Ladder, Links};
 use crate::domain::response::Response;
 use crate::domain::stored::StoredEvent;
-use crate::ingest::native::{self, DecodeOptions, Format, RawKeys};
+use crate::ingest::native;
 use crate::pipeline::judge;
 use crate::web::pages::ladder::{LadderOut, RecordOut};
 use crate::web::{AppState, Failure};
@@ -21,15 +22,6 @@ const MOST: usize = 50;
 /// Records that are listed of each.
 const LISTED: usize = 20;
 
-/// Fields of a response, and of the request of a HAR file, that name a request.
-const REQUEST_IDS: [&str; 6] = [
-    "x-request-id",
-    "request-id",
-    "x-amzn-requestid",
-    "x-amz-request-id",
-    "x-github-request-id",
-    "x-kong-request-id",
-];
 /// Fields in which an edge names it.
 const EDGE_IDS: [&str; 2] = ["cf-ray", "x-amz-cf-id"];
 
@@ -133,14 +125,7 @@ fn as_attempt(state: &AppState, response: &Response) -> Option<(StoredEvent, boo
         "request_id": request_id, "ray_id": ray_id,
         "trace_id": trace.map(|(trace, _)| trace), "span_id": trace.map(|(_, span)| span),
     });
-    let options = DecodeOptions {
-        hasher: &state.hasher,
-        raw_keys: RawKeys::Hash,
-        max_items: 1,
-        format: Format::Detect,
-    };
-    let mut decoded = native::decode(event.to_string().as_bytes(), &options).ok()?;
-    let (_, event): (usize, Event) = decoded.events.pop()?;
+    let (event, _) = native::admit(&event, &state.hasher).ok()?;
     let new = judge(event);
     let attempt = StoredEvent { event: new.event, verdict: new.verdict, received_at: at };
     Some((attempt, told.is_some()))
