@@ -7,7 +7,7 @@
 use super::api::otlp::{self, Signal};
 use super::error::Failure;
 use super::extract::{CappedBody, Peer};
-use super::serve::Impatient;
+use super::serve::accept_all;
 use super::{AppState, Code, doors};
 use crate::ingest::body;
 use crate::ingest::otlp::Encoding;
@@ -15,13 +15,10 @@ use crate::shutdown::Shutdown;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use hyper::body::{Frame, Incoming};
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 
 /// Bytes before a message: whether it is packed, and its length.
 const PREFIX: usize = 5;
@@ -41,30 +38,12 @@ pub(crate) async fn serve(listener: TcpListener, state: AppState, shutdown: &Shu
         .keep_alive_interval(server.header_timeout)
         .keep_alive_timeout(server.header_timeout)
         .max_header_list_size(16 * 1024);
-    let places = Arc::new(Semaphore::new(server.max_connections));
-    let graceful = GracefulShutdown::new();
-    loop {
-        let place = tokio::select! {
-            () = shutdown.requested() => break,
-            place = Arc::clone(&places).acquire_owned() => place,
-        };
-        let Ok(place) = place else { break };
-        let (stream, peer) = tokio::select! {
-            () = shutdown.requested() => break,
-            accepted = super::serve::accept(&listener) => accepted,
-        };
-        let stream = TokioIo::new(Impatient::new(stream, server.request_timeout));
+    let graceful = accept_all(listener, server, shutdown, |stream, peer| {
         let state = state.clone();
         let service = hyper::service::service_fn(move |request| call(state.clone(), peer, request));
-        let connection = graceful.watch(http.serve_connection(stream, service));
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!(error = &error as &dyn std::error::Error, "a connection broke off");
-            }
-            drop(place);
-        });
-    }
-    drop(listener);
+        http.serve_connection(stream, service)
+    })
+    .await;
     tokio::select! {
         () = graceful.shutdown() => {}
         () = shutdown.forced() => {}

@@ -11,7 +11,7 @@ use axum::Router;
 use axum::http::Request;
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown};
 use hyper_util::service::TowerToHyperService;
 use std::io;
 use std::net::SocketAddr;
@@ -43,6 +43,33 @@ pub(crate) async fn serve(
         .header_read_timeout(server.header_timeout)
         .max_buf_size(MAX_HEAD_BYTES)
         .max_headers(MAX_HEADER_FIELDS);
+    let graceful = accept_all(listener, server, shutdown, |stream, peer| {
+        let service = MapRequest::new(router.clone(), move |mut request: Request<Incoming>| {
+            request.extensions_mut().insert(Peer::new(peer));
+            request
+        });
+        http.serve_connection(stream, TowerToHyperService::new(service))
+    })
+    .await;
+    let open = graceful.count();
+    tracing::info!(connections = open, "no longer listening; finishing {open} connections");
+    tokio::select! {
+        () = graceful.shutdown() => {}
+        () = shutdown.forced() => tracing::warn!("connections were cut off"),
+    }
+}
+
+/// Takes connections until a stop is requested, at most as many at once as is set, and lets `speak`
+/// serve each. What is returned knows those that are still open.
+pub(super) async fn accept_all<C>(
+    listener: TcpListener,
+    server: &Server,
+    shutdown: &Shutdown,
+    speak: impl Fn(TokioIo<Impatient>, SocketAddr) -> C,
+) -> GracefulShutdown
+where
+    C: GracefulConnection<Error: std::error::Error + 'static> + Send + 'static,
+{
     let places = Arc::new(Semaphore::new(server.max_connections));
     let graceful = GracefulShutdown::new();
     loop {
@@ -51,18 +78,12 @@ pub(crate) async fn serve(
             place = Arc::clone(&places).acquire_owned() => place,
         };
         let Ok(place) = place else { break };
-        let accepted = tokio::select! {
+        let (stream, peer) = tokio::select! {
             () = shutdown.requested() => break,
             accepted = accept(&listener) => accepted,
         };
-        let (stream, peer) = accepted;
         let stream = TokioIo::new(Impatient::new(stream, server.request_timeout));
-        let service = MapRequest::new(router.clone(), move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(Peer::new(peer));
-            request
-        });
-        let service = TowerToHyperService::new(service);
-        let connection = graceful.watch(http.serve_connection(stream, service));
+        let connection = graceful.watch(speak(stream, peer));
         tokio::spawn(async move {
             if let Err(error) = connection.await {
                 // Peers that go away or send nonsense; nobody has to act.
@@ -71,13 +92,7 @@ pub(crate) async fn serve(
             drop(place);
         });
     }
-    drop(listener);
-    let open = graceful.count();
-    tracing::info!(connections = open, "no longer listening; finishing {open} connections");
-    tokio::select! {
-        () = graceful.shutdown() => {}
-        () = shutdown.forced() => tracing::warn!("connections were cut off"),
-    }
+    graceful
 }
 
 /// A connection whose peer has to take what we write: one that reads nothing for `limit` is let
@@ -90,7 +105,7 @@ pub(super) struct Impatient {
 }
 
 impl Impatient {
-    pub(super) fn new(stream: TcpStream, limit: Duration) -> Self {
+    fn new(stream: TcpStream, limit: Duration) -> Self {
         Self { stream, limit, stalled: None }
     }
 
@@ -158,7 +173,7 @@ impl AsyncWrite for Impatient {
 
 /// The next connection and whose it is. Where the system has no room for one, waits for some to
 /// close.
-pub(super) async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
+async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
     loop {
         match listener.accept().await {
             Ok((stream, peer)) => {
