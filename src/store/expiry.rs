@@ -47,28 +47,33 @@ pub(super) async fn hold(
     Ok((moment(events, 0)?, done))
 }
 
+/// A step, done again where the database broke it off to let another one go on.
+macro_rules! again {
+    ($step:expr) => {{
+        let mut attempt = 1;
+        loop {
+            match $step {
+                Err(StoreError::Database(cause))
+                    if attempt < ATTEMPTS && is_broken_off(&*cause) =>
+                {
+                    attempt += 1;
+                }
+                done => break done,
+            }
+        }
+    }};
+}
+
 impl PostgresStore {
     /// Removes what is older than is kept. Done in one go: others can write meanwhile. Tried again
     /// where the database broke it off to let one of them go on.
     pub(super) async fn tidy(&self, keep: Keep, now: UnixMillis) -> Result<Tidied, StoreError> {
-        for _ in 1..ATTEMPTS {
-            match self.tidy_once(keep, now).await {
-                Err(StoreError::Database(cause)) if is_broken_off(&*cause) => {}
-                done => return done,
-            }
-        }
-        self.tidy_once(keep, now).await
+        again!(self.tidy_once(keep, now).await)
     }
 
     /// Gathers the sums of one stretch that is over; whether there was one.
     pub(super) async fn gather(&self, now: UnixMillis) -> Result<bool, StoreError> {
-        for _ in 1..ATTEMPTS {
-            match self.gather_once(now).await {
-                Err(StoreError::Database(cause)) if is_broken_off(&*cause) => {}
-                done => return done,
-            }
-        }
-        self.gather_once(now).await
+        again!(self.gather_once(now).await)
     }
 
     async fn gather_once(&self, now: UnixMillis) -> Result<bool, StoreError> {
