@@ -1,7 +1,7 @@
 //! Events themselves: by id, and page by page.
 
 use super::batch::ACTORS;
-use super::reader::{Arg, Reader, Row, Snapshot, in_slices, marks};
+use super::reader::{Arg, Reader, Row, Snapshot, in_slices, is_one_of, marks};
 use super::rows::Named;
 use super::sums::{SLOT, minute};
 use super::{Store, StoreError, rows, sql};
@@ -329,10 +329,8 @@ impl Reader {
         let mut places: Vec<String> =
             of_each.into_iter().map(|each| format!("{five} = {oldest} AND {each}")).collect();
         if !newer.is_empty() {
-            let list: Vec<String> =
-                newer.iter().map(|(start, _)| (start / SLOT).to_string()).collect();
-            let list = marks(args, [Arg::Text(format!("[{}]", list.join(",")))]);
-            places.push(format!("{five} IN (SELECT value FROM json_each({list})) AND {of_all}"));
+            let is_newer = is_one_of(args, newer.iter().map(|(start, _)| start / SLOT));
+            places.push(format!("{five} {is_newer} AND {of_all}"));
         }
         Ok(places)
     }

@@ -227,14 +227,9 @@ impl Reader {
             }
             (Snapshot::Sqlite(_), _) => {
                 // One value, whatever their number, so that the statement stays prepared.
-                let all: Vec<String> = ids
-                    .iter()
-                    .map(|id| format!("\"{}\"", hex::encode_upper(ids::pack(&storable(id)))))
-                    .collect();
-                let list = marks(args, [Arg::Text(format!("[{}]", all.join(",")))]);
-                let any = any(&|column| {
-                    format!("hex(e.{column}) IN (SELECT value FROM json_each({list}))")
-                });
+                let packed = ids.iter().map(|id| hex::encode_upper(ids::pack(&storable(id))));
+                let is_one = is_one_of(args, packed);
+                let any = any(&|column| format!("hex(e.{column}) {is_one}"));
                 format!("{} AND ({any})", in_slices(ids, times, args))
             }
         }
@@ -283,6 +278,16 @@ pub(super) fn marks(args: &mut Vec<Arg>, values: impl IntoIterator<Item = Arg>) 
     marks.join(", ")
 }
 
+/// `IN (…)` on SQLite, with all values in one of `args`, so that the statement stays the same
+/// whatever their number.
+pub(super) fn is_one_of<T: Into<serde_json::Value>>(
+    args: &mut Vec<Arg>,
+    values: impl IntoIterator<Item = T>,
+) -> String {
+    let list = serde_json::Value::Array(values.into_iter().map(Into::into).collect());
+    format!("IN (SELECT value FROM json_each({}))", marks(args, [Arg::Text(list.to_string())]))
+}
+
 /// The condition, on SQLite, that an event has one of `ids`, or another with the same number, in
 /// the slices of `times`.
 pub(super) fn in_slices(ids: &[String], times: Option<Window>, args: &mut Vec<Arg>) -> String {
@@ -291,9 +296,7 @@ pub(super) fn in_slices(ids: &[String], times: Option<Window>, args: &mut Vec<Ar
     let keys = if let [id] = ids {
         format!("= {}", marks(args, [Arg::Int(ids::key(id))]))
     } else {
-        let all: Vec<String> = ids.iter().map(|id| ids::key(id).to_string()).collect();
-        let list = marks(args, [Arg::Text(format!("[{}]", all.join(",")))]);
-        format!("IN (SELECT value FROM json_each({list}))")
+        is_one_of(args, ids.iter().map(|id| ids::key(id)))
     };
     sql::IN_SLICES
         .replace("{keys}", &keys)
