@@ -188,27 +188,37 @@ fn raise_file_limit(config: &Config) {
     }
 }
 
-/// How far back it is looked for pairs that `/metrics` shows from the start, and for how long.
+/// How far back it is looked for pairs and services that `/metrics` shows from the start, and for how
+/// long.
 const KNOWN_FOR: Millis = Millis(DAY_MS);
 const LEARNING_LIMIT: Duration = Duration::from_secs(5);
 
-/// Tells the metrics which pairs the database holds of the last day, so that after a restart a pair
-/// is known although at present only failures are reported of it. Without it they are known as soon
-/// as a first attempt is served.
-async fn learn_pairs(store: &Store, metrics: &Metrics, now: UnixMillis) {
-    let day = Window { from: now.plus(Millis(-KNOWN_FOR.0)), to: now.plus(Millis(1)) };
-    let pairs = match tokio::time::timeout(LEARNING_LIMIT, store.pairs(day, TimeBasis::Received))
-        .await
-    {
-        Ok(Ok(pairs)) => pairs,
+/// Tells the metrics what the database holds of the last day: which pairs, so that after a restart a
+/// pair is known although at present only failures are reported of it, and when each service's newest
+/// event came, so that a silence goes on being seen. Without it they are known as soon as a first
+/// attempt is served, or an event comes.
+async fn learn_the_past(store: &Store, metrics: &Metrics, now: UnixMillis) {
+    let since = now.plus(Millis(-KNOWN_FOR.0));
+    let day = Window { from: since, to: now.plus(Millis(1)) };
+    let asked = async {
+        Ok::<_, StoreError>((
+            store.pairs(day, TimeBasis::Received).await?,
+            store.last_received().await?,
+        ))
+    };
+    let (pairs, services) = match tokio::time::timeout(LEARNING_LIMIT, asked).await {
+        Ok(Ok(known)) => known,
         Ok(Err(error)) => {
             metrics.store_failed(Operation::Read);
             let error = &error as &dyn std::error::Error;
-            return tracing::warn!(error, "the metrics begin without the pairs of the last day");
+            return tracing::warn!(
+                error,
+                "the metrics begin without what is known of the last day"
+            );
         }
         Err(_) => {
             return tracing::warn!(
-                "the metrics begin without the pairs of the last day: the store took too long"
+                "the metrics begin without what is known of the last day: the store took too long"
             );
         }
     };
@@ -216,6 +226,12 @@ async fn learn_pairs(store: &Store, metrics: &Metrics, now: UnixMillis) {
         let environment = pair.environment.as_deref().unwrap_or_default();
         let is_served = pair.counts.succeeded > pair.counts.retry_successes;
         metrics.learn([&pair.service, &pair.upstream, environment], pair.source, is_served);
+    }
+    // The one that sent last in any case, however long ago that is: all silence is counted from it.
+    for (place, (service, at)) in services.iter().enumerate() {
+        if place == 0 || *at >= since {
+            metrics.learn_last(service, *at);
+        }
     }
 }
 
@@ -263,7 +279,7 @@ impl App {
         };
         let intake = Intake::start(store.clone(), Arc::clone(&clock), sizes);
         store.learn_series(intake.series()).await.map_err(at)?;
-        learn_pairs(&store, intake.metrics(), clock.now()).await;
+        learn_the_past(&store, intake.metrics(), clock.now()).await;
         let notifier = Notifier::new(
             store.clone(),
             intake.metrics().clone(),

@@ -160,6 +160,12 @@ impl Metrics {
         self.state().series.learn(names, vantage, is_served);
     }
 
+    /// Makes known when the newest event of a service was received, by whichever process: silence
+    /// that began before a restart goes on after it.
+    pub fn learn_last(&self, service: &str, at: UnixMillis) {
+        self.state().series.learn_last(service, at);
+    }
+
     /// Counts items that are no events that can be stored.
     pub fn rejected(&self, items: usize) {
         let items = u64::try_from(items).unwrap_or(u64::MAX);

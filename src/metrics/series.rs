@@ -164,6 +164,15 @@ impl Series {
         }
     }
 
+    /// Takes over when the newest event of a service was received before this process began.
+    pub(super) fn learn_last(&mut self, service: &str, at: UnixMillis) {
+        let place = self.service_names.place(service);
+        self.make_room();
+        if let Some(service) = self.services.get_mut(place) {
+            service.last = service.last.max(Some(at));
+        }
+    }
+
     /// Counts an event that is new; what it showed together with others, where it counts in a pair.
     pub(super) fn count(
         &mut self,

@@ -61,6 +61,9 @@ const FORGET_TRAITS: &str = "DELETE FROM source_traits WHERE day < $1";
 const READ: &str = "\
 SELECT id, service, upstream, vantage, input, name, language, first_at, last_at, received_at, events \
 FROM sources ORDER BY received_at DESC, id LIMIT $1";
+/// Services, those that sent last first.
+const LAST_RECEIVED: &str = "\
+SELECT service, MAX(received_at) FROM sources GROUP BY service ORDER BY 2 DESC, 1 LIMIT $1";
 const READ_MINUTES: &str =
     "SELECT source_id, minute, events FROM source_minutes WHERE minute >= $1";
 const READ_TRAITS: &str = "\
@@ -146,6 +149,13 @@ impl Store {
         statements.push(Statement::new(FORGET_TRAITS, vec![oldest_day.into()]));
         self.transact(statements).await?;
         Ok(())
+    }
+
+    /// When the newest event of each service was received, those that sent last first, at most
+    /// 1,000. A kill loses the last seconds of it.
+    pub async fn last_received(&self) -> Result<Vec<(String, UnixMillis)>, StoreError> {
+        let rows = self.reader().await?.all(LAST_RECEIVED, &[LISTED.into()]).await?;
+        rows.iter().map(|row| Ok((row.text(0)?.into_owned(), UnixMillis(row.int(1)?)))).collect()
     }
 
     /// All sources, those that sent last first, at most 1,000, with their minutes of the last three

@@ -238,6 +238,26 @@ fn after_a_restart_a_pair_is_known_although_only_failures_are_reported() {
     }
 }
 
+#[test]
+fn a_silence_of_all_senders_that_began_before_a_restart_is_still_seen_after_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let newest = |process: &Process| {
+        let shown = process.get("/metrics");
+        let line = shown.lines().find(|line| line.starts_with("retrylens_last_event_timestamp"));
+        line.map(|line| line.trim().to_owned())
+    };
+    let mut process = Process::serve(folder.path(), &[], &[]);
+    assert_eq!(newest(&process), None, "never connected is not silent");
+    let now = retrylens::clock::Clock::now(&retrylens::clock::SystemClock).to_rfc3339();
+    assert_eq!(process.post("/v1/events", &json!(storm(&now))).unwrap().0, 200);
+    let before = newest(&process).unwrap();
+    assert!(before.contains(r#"{service="checkout"} "#), "{before}");
+    process.signal("TERM");
+    assert!(process.wait().success());
+    let process = Process::serve(folder.path(), &[], &[]);
+    assert_eq!(newest(&process).as_ref(), Some(&before));
+}
+
 /// A Prometheus of the test's own; it is killed when dropped.
 struct Prometheus {
     child: Child,
