@@ -92,7 +92,9 @@ impl Recent {
         found.duplicate &= !this.is_counted;
         this.is_counted |= found.duplicate;
         if self.young.len() >= GENERATION {
-            self.old = std::mem::take(&mut self.young);
+            // With the room they have: growing anew would move every attempt several times.
+            std::mem::swap(&mut self.young, &mut self.old);
+            self.young.clear();
         }
         self.young.insert((operation, sight.attempt), this);
         found
