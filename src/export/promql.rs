@@ -340,7 +340,15 @@ impl Writer<'_> {
                 self.compare(&part, ">", *whole, *span, *limit, is_first)
             }
             Condition::Below { part, whole, span, limit } => {
-                self.compare(&self.sum(*part, *span), "<", *whole, *span, *limit, is_first)
+                let own = self.sum(*part, *span);
+                // Of one counter, what has no series yet is 0: a part without one is a small part.
+                let is_of_one = |a, b| family(a, self.thresholds).0 == family(b, self.thresholds).0;
+                let part = if is_of_one(*part, *whole) {
+                    format!("({own} or {} * 0)", self.sum(*whole, *span))
+                } else {
+                    own
+                };
+                self.compare(&part, "<", *whole, *span, *limit, is_first)
             }
             Condition::Outgrown { span, base } => format!(
                 "  {}\n    > {} * {} * {}",

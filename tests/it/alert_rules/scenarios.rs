@@ -460,6 +460,27 @@ fn thresholds_of_one_pair_reach_every_form() {
     assert!(rules.contains(choice) || rules.contains(&escaped), "{rules}");
 }
 
+/// A Prometheus that never saw a retried request end well has no series of them.
+#[test]
+fn retries_that_never_once_helped_are_told_without_a_series_of_those_that_did() {
+    let mut useless = checkout("retries that never help");
+    for minute in &mut useless[0].1.minutes {
+        minute.exhausted += std::mem::take(&mut minute.after_retry);
+    }
+    let settings = settings(&[]);
+    let (mut test, checked) = test_of(&useless, &settings);
+    let fires = Traffic::new(&useless[0].1.minutes)
+        .firing(Rule::named("RetrylensRetriesUseless").unwrap(), settings.base());
+    assert!(checked > 150 && fires.contains(&true));
+    let input = test["input_series"].as_array_mut().unwrap();
+    let before = input.len();
+    input.retain(|one| !one["series"].as_str().unwrap().contains("after-retry"));
+    assert_eq!(input.len(), before - 1);
+    for rules in [prometheus::rules(&settings, BASE), grafana_as_rules(&settings)] {
+        promtool::test(&rules, std::slice::from_ref(&test)).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
 #[test]
 fn labels_and_annotations_are_those_of_the_contract() {
     let (_, storm) = checkout("429 for half").remove(0);
