@@ -140,14 +140,20 @@ fn told(
     let text =
         filled(text).ok_or_else(|| AddressError::new(field, format!("expected {expected}")))?;
     within(field, text, most)?;
-    Ok(redact::text(text).text)
+    Ok(without_controls(&redact::text(text).text))
 }
 
 /// A name, or nothing for any.
 fn name(field: &'static str, text: Option<&str>) -> Result<String, AddressError> {
     let text = filled(text).unwrap_or_default();
     within(field, text, MAX_NAME)?;
-    Ok(redact::text(text).text)
+    Ok(without_controls(&redact::text(text).text))
+}
+
+/// Control characters become U+FFFD, as in events, so that names fit and no database has to change
+/// what it is given.
+fn without_controls(text: &str) -> String {
+    text.replace(char::is_control, "\u{fffd}")
 }
 
 fn within(field: &'static str, text: &str, most: usize) -> Result<(), AddressError> {
@@ -388,6 +394,8 @@ mod tests {
         assert_eq!(kept.until, NOW.plus(Millis(30 * MINUTE_MS)));
         assert_eq!((kept.from, kept.rule.as_str()), (NOW, "Retrylens429Spike"));
         assert_eq!(kept.subject.upstream, "api.example.com");
+        let odd = silence(&json!({"service": "a\u{0}b", "who": "s\u{7}am"})).unwrap();
+        assert_eq!((&*odd.subject.service, &*odd.who), ("a\u{fffd}b", "s\u{fffd}am"), "as events");
         let later = silence(&json!({"from": "2026-11-11T09:00:00Z", "for_minutes": "45"})).unwrap();
         assert_eq!(later.until.to_rfc3339(), "2026-11-11T09:45:00.000Z");
         let end = silence(&json!({"until": "2026-11-11T10:00:00Z"})).unwrap();
@@ -408,6 +416,8 @@ mod tests {
             (json!({"service": ""}), "service: expected an alert, a service"),
             (json!({"service": "x".repeat(256)}), "service: expected at most 255"),
             (json!({"alert": "Nothing"}), "alert: expected the name of an alert"),
+            // Nobody is told of it by this server, so that a silence here would change nothing.
+            (json!({"alert": "RetrylensAbsent"}), "alert: expected the name of an alert that is"),
             (json!({"for_minutes": null}), "until: expected until when"),
             (json!({"for_minutes": 0}), "for_minutes: expected a whole number"),
             (json!({"for_minutes": 1.5}), "for_minutes: expected a whole number"),

@@ -118,8 +118,11 @@ pub(super) fn known_rule(
     parameter: &'static str,
     name: &str,
 ) -> Result<&'static Rule, AddressError> {
-    Rule::named(name).ok_or_else(|| {
-        AddressError::new(parameter, "expected the name of an alert, such as Retrylens429Spike")
+    evaluated_rules().find(|rule| rule.name == name).ok_or_else(|| {
+        AddressError::new(
+            parameter,
+            "expected the name of an alert that is evaluated here, such as Retrylens429Spike",
+        )
     })
 }
 
@@ -158,7 +161,8 @@ pub struct Alerts {
     pub evaluated_at: Option<Stamp>,
     /// What is wrong with the evaluation; null where nothing is.
     pub evaluation_note: Option<String>,
-    /// How many rules are evaluated.
+    /// How many rules are evaluated here: all that are exported but `RetrylensAbsent`, which only
+    /// somebody else can tell.
     pub rules: usize,
     /// How many pairs of service and upstream called in the hour before the last evaluation.
     pub pairs: usize,
@@ -287,9 +291,9 @@ pub(super) fn receivers(state: &AppState) -> Vec<String> {
     state.config.notify.receivers.iter().map(|one| one.name().to_owned()).collect()
 }
 
-/// How many rules the built-in evaluator evaluates.
-fn evaluated_rules() -> usize {
-    RULES.iter().filter(|rule| rule.watch != Watch::Absence).count()
+/// The rules that are evaluated here.
+pub(super) fn evaluated_rules() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().filter(|rule| rule.watch != Watch::Absence)
 }
 
 impl Alerts {
@@ -304,7 +308,7 @@ impl Alerts {
         Self {
             evaluated_at: input.standing.evaluated_at.map(Stamp),
             evaluation_note: evaluation_note(input.standing.evaluated_at, *now),
-            rules: evaluated_rules(),
+            rules: evaluated_rules().count(),
             pairs: input.pairs,
             firing: count(&is_firing),
             silenced: count(&|one| is_firing(one) && one.silence.is_some()),
@@ -405,7 +409,7 @@ impl AlertsPage {
         Self {
             shell: Shell::new("Alerts", "alerts").with_twin(wanted.address("/api/v1/alerts")),
             ranges: ranges(&wanted, now),
-            names: RULES.iter().map(|rule| rule.name).collect(),
+            names: evaluated_rules().map(|rule| rule.name).collect(),
             silence: forms::SilenceForm::of(&wanted, now),
             is_filtered: !wanted.is_of_all(),
             headline: headline(&model),

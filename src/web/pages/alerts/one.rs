@@ -4,8 +4,8 @@
 use super::drawing::{self, Drawing, Drawn, Measured};
 use super::forms::SilenceForm;
 use super::model::{AlertOut, ChangeOut, DeliveryOut};
-use super::{Wanted, evaluation_note, receivers};
-use crate::domain::alerts::{AlertSettings, RULES};
+use super::{Wanted, evaluated_rules, evaluation_note, receivers};
+use crate::domain::alerts::AlertSettings;
 use crate::domain::time::UnixMillis;
 use crate::store::{Alert, Delivery, HistoryItem, Silence};
 use crate::web::api::Problems;
@@ -146,7 +146,7 @@ impl AlertPage {
             drawn,
             note,
             silence: SilenceForm::of(&of, input.now),
-            names: RULES.iter().map(|rule| rule.name).collect(),
+            names: evaluated_rules().map(|rule| rule.name).collect(),
             receivers: input.receivers,
             model,
         }
