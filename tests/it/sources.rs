@@ -125,6 +125,8 @@ async fn counts_add_up(store: Store) {
     let sources = store.sources(later).await.unwrap();
     assert_eq!(sources.len(), 2);
     assert!(sources.iter().any(|one| one.events == 25 && one.minutes.is_empty()));
+    // By the clock of receipt, and a service once.
+    assert_eq!(store.last_received().await.unwrap(), [("checkout".to_owned(), now)]);
     intake.stop().await;
 }
 

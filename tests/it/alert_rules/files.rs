@@ -271,6 +271,40 @@ fn the_documentation_has_each_alert_and_each_threshold() {
 }
 
 #[test]
+fn an_alertmanager_takes_the_routing_of_the_documentation_and_knows_its_alerts() {
+    let docs = read(&top().join("docs/alerts.md"));
+    let blocks: Vec<&str> =
+        docs.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let routing = blocks.iter().find(|block| block.starts_with("route:")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("alertmanager.yml"), routing).unwrap();
+    let amtool = |arguments: &[&str]| {
+        let output = std::process::Command::new("amtool")
+            .current_dir(folder.path())
+            .args(arguments)
+            .output()
+            .unwrap_or_else(|error| panic!("amtool: {error}: `make packages` installs it"));
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    amtool(&["check-config", "alertmanager.yml"]);
+    for (severity, receiver) in [("critical", "page"), ("warning", "default")] {
+        let label = format!("severity={severity}");
+        let routed =
+            amtool(&["config", "routes", "test", "--config.file=alertmanager.yml", &label]);
+        assert_eq!(routed.trim(), receiver);
+    }
+    let names: Vec<&str> = routing
+        .split(|c: char| !c.is_ascii_alphanumeric())
+        .filter(|word| word.starts_with("Retrylens"))
+        .collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+    for name in names {
+        assert!(RULES.iter().any(|rule| rule.name == name), "{name}");
+    }
+}
+
+#[test]
 fn the_command_and_the_address_give_the_same_with_the_address_of_the_settings() {
     let folder = tempfile::tempdir().unwrap();
     let public = "https://lens.example.com";
