@@ -2,6 +2,7 @@
 
 use crate::support::{Process, secrets as list};
 use retrylens::domain::key_hash::KeyHasher;
+use retrylens::domain::redact::text as text_of;
 use retrylens::ingest::native::{DecodeOptions, Decoded, FIELDS, Format, RawKeys, decode};
 use serde_json::{Value, json};
 
@@ -84,6 +85,57 @@ fn different_secrets_in_an_id_field_stay_different() {
     let ids: std::collections::HashSet<_> =
         decoded.events.iter().map(|(_, event)| event.operation_id.clone()).collect();
     assert_eq!(ids.len(), items.len());
+}
+
+#[test]
+fn an_encoded_query_and_jumbled_parts_are_no_part_of_a_route() {
+    for (sent, stored) in [
+        ("/v1/orders%3Fcustomer=jane", "/v1/orders"),
+        ("/v1/orders%3fcustomer=jane", "/v1/orders"),
+        ("/v1/orders%253Fcustomer%253Djane", "/v1/orders"),
+        ("/cart;jsessionid=8A8Fq7Zp2LxV", "/cart;jsessionid=[redacted: session]"),
+        ("/reset/abcd1234/confirm", "/reset/[redacted: token]/confirm"),
+        ("/d/q7Zp2LxV9sKd4TfB8nWm3RgY6hJc/view", "/d/[redacted: token]/view"),
+        ("/v1/orders/42/items", "/v1/orders/42/items"),
+        ("/v1/{module}/:id/reset/password", "/v1/{module}/:id/reset/password"),
+        ("/oauth2/token", "/oauth2/token"),
+        ("/v1/verify/{token}", "/v1/verify/{token}"),
+        ("/tags/c%23", "/tags/c%23"),
+        (
+            "/v1/users/c6f3ac01-4a33-4c9b-9d2a-2f6c1d3e4b5a",
+            "/v1/users/c6f3ac01-4a33-4c9b-9d2a-2f6c1d3e4b5a",
+        ),
+    ] {
+        for item in
+            [event_with("route", sent), event_with("url", &format!("https://h.example{sent}"))]
+        {
+            let decoded = read(&item);
+            assert_eq!(decoded.events[0].1.route.as_deref(), Some(stored), "{item}");
+        }
+    }
+}
+
+#[test]
+fn answers_of_real_servers_are_kept_as_they_are() {
+    let mut seen = 0;
+    let mut changed = Vec::new();
+    for folder in std::fs::read_dir("tests/data/responses").unwrap() {
+        for file in std::fs::read_dir(folder.unwrap().path()).unwrap() {
+            let path = file.unwrap().path();
+            let answer = std::fs::read_to_string(&path).unwrap();
+            let (head, body) = answer.split_once("\n\n").unwrap_or((&answer, ""));
+            let is_kept = |line: &&str| !line.starts_with('#') && !line.starts_with("Set-Cookie:");
+            for text in head.lines().filter(is_kept).chain([body]) {
+                let kept = text_of(text);
+                if kept.count > 0 {
+                    changed.push(format!("{}: {}", path.display(), kept.text));
+                }
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 2000, "{seen}");
+    assert!(changed.is_empty(), "{} changed, such as\n{}", changed.len(), changed.join("\n"));
 }
 
 /// The bytes of every file in `folder`: the database with what belongs to it, and the log.

@@ -94,33 +94,88 @@ const PREFIXES: &[&str] = &[
 /// Words that keep a name out even where a prefix would let it in: they stand for credentials, for
 /// persons or for where the caller sits.
 const FORBIDDEN_WORDS: &[&str] = &[
+    "address",
     "authenticated",
     "authorization",
     "challenge",
     "city",
     "client",
+    "clientip",
     "connecting",
     "cookie",
     "country",
     "credential",
+    "email",
     "forwarded",
+    "identity",
     "ip",
     "ipcity",
     "ipcountry",
+    "ipv4",
     "ipv6",
     "jwt",
     "key",
     "latitude",
     "longitude",
+    "oidc",
     "password",
     "postal",
+    "principal",
     "secret",
     "security",
     "session",
     "signature",
+    "socketip",
     "token",
     "user",
     "visitor",
+];
+
+/// Words in the name of a rate-limit field that say whose limit it is: alone, its value is a key, an
+/// address or an account.
+const IDENTITY_WORDS: &[&str] = &[
+    "account",
+    "address",
+    "apikey",
+    "caller",
+    "client",
+    "consumer",
+    "email",
+    "id",
+    "identifier",
+    "identity",
+    "ip",
+    "key",
+    "org",
+    "organization",
+    "principal",
+    "session",
+    "subject",
+    "tenant",
+    "token",
+    "user",
+    "username",
+];
+
+/// Words in the name of a rate-limit field that say what its value measures or states, so that the
+/// others name a bucket: `x-ratelimit-limit-user`.
+const MEASURE_WORDS: &[&str] = &[
+    "after",
+    "bucket",
+    "burst",
+    "capacity",
+    "cost",
+    "limit",
+    "max",
+    "policy",
+    "quota",
+    "rate",
+    "remaining",
+    "reset",
+    "scope",
+    "usage",
+    "used",
+    "window",
 ];
 
 /// Whether the header field `name` (in any case) may be captured and stored. What it never lets
@@ -137,12 +192,23 @@ pub fn is_allowed(name: &str) -> bool {
     // What a name begins with stands right before it, if anywhere.
     let before = PREFIXES.get(..PREFIXES.partition_point(|prefix| *prefix <= name));
     before.and_then(|all| all.last()).is_some_and(|prefix| name.starts_with(prefix))
-        && (is_about_limits(name) || !name.split(['-', '_']).any(|w| FORBIDDEN_WORDS.contains(&w)))
+        && match after_limits(name) {
+            Some(rest) => !has_word(rest, IDENTITY_WORDS) || has_word(rest, MEASURE_WORDS),
+            None => !has_word(name, FORBIDDEN_WORDS),
+        }
 }
 
-/// Whether a name is a rate-limit field, where words such as `user` and `token` name a bucket.
-fn is_about_limits(name: &str) -> bool {
-    name.contains("ratelimit") || name.contains("rate-limit") || name.starts_with("retry-after")
+fn has_word(name: &str, words: &[&str]) -> bool {
+    name.split(['-', '_']).any(|word| words.contains(&word))
+}
+
+/// What follows in the name of a rate-limit field, where words such as `user` and `token` may name
+/// a bucket; the wait of `retry-after-…` is its measure.
+fn after_limits(name: &str) -> Option<&str> {
+    if name.starts_with("retry-after") {
+        return Some(name);
+    }
+    ["ratelimit", "rate-limit"].iter().find_map(|word| Some(name.split_once(word)?.1))
 }
 
 #[cfg(test)]
@@ -197,6 +263,14 @@ mod tests {
             "grpc-status",
             "fastly-ratelimit-reset",
             "x-ratelimit-scope",
+            "x-ratelimit-bucket",
+            "x-ratelimit-resource",
+            "x-ratelimit-limit-user",
+            "x-ratelimit-user-remaining",
+            "x-ratelimit-limit-tokens",
+            "x-rate-limit-ip-reset",
+            "x-ms-ratelimit-remaining-subscription-reads",
+            "retry-after-user",
             "server-timing",
             "x-served-by",
         ] {
@@ -230,6 +304,19 @@ mod tests {
             "location",
             "referer",
             "x-amzn-oidc-accesstoken-cookie",
+            "x-amzn-oidc-identity",
+            "x-azure-clientip",
+            "cf-pseudo-ipv4",
+            "x-envoy-external-address",
+            "x-ratelimit-key",
+            "X-RateLimit-Key",
+            "x-ratelimit-identifier",
+            "x-ratelimit-client",
+            "x-ratelimit-client-id",
+            "x-rate-limit-user",
+            "x-rate-limit-ip",
+            "ratelimit-subject",
+            "anthropic-ratelimit-organization",
             "true-client-ip",
             "forwarded",
             "",

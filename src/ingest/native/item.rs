@@ -439,7 +439,10 @@ impl Reader<'_> {
     }
 
     fn redacted(&mut self, text: String, cap: usize) -> String {
-        let redacted = redact::owned(text);
+        self.kept(redact::owned(text), cap)
+    }
+
+    fn kept(&mut self, redacted: redact::Redacted, cap: usize) -> String {
         self.redactions = self.redactions.saturating_add(redacted.count);
         let (text, is_cut) = fields::shorten(redacted.text, cap);
         self.shortened += u64::from(is_cut);
@@ -615,7 +618,7 @@ impl Reader<'_> {
             None => upstream::without_query(text),
         };
         self.count_secrets(query);
-        (!path.is_empty()).then(|| self.redacted(path.to_owned(), 512))
+        (!path.is_empty()).then(|| self.kept(redact::route(path), 512))
     }
 
     /// What is dropped with a query string counts where it was secret.

@@ -165,7 +165,7 @@ fn attempt(
     decoded.shortened += read.shortened;
     let path = event.route.take();
     event.route = match &request.template {
-        Some(template) => Some(redact::text(&template.chars().take(512).collect::<String>()).text),
+        Some(template) => Some(redact::route(&template.chars().take(512).collect::<String>()).text),
         None => path.as_deref().map(route::normalised),
     };
     let shared_id = request.shared_id.as_ref().map(|(id, source)| match source {
@@ -178,7 +178,8 @@ fn attempt(
     Ok(Attempt {
         promised_ms: promised_ms(&event),
         // As the path it is compared with is kept.
-        location: location.map(|location| redact::owned(location.chars().take(512).collect()).text),
+        location: location
+            .map(|location| redact::route(&location.chars().take(512).collect::<String>()).text),
         path,
         counter: request.counter,
         shared_id,

@@ -127,6 +127,47 @@ pub(crate) fn all() -> Vec<Secret> {
     let pgp = ["-----BEGIN PGP PRIVATE ", "KEY BLOCK-----\n\n"].concat();
     add("OpenPGP key", &pgp, &noise(53, 64), "\n-----END PGP PRIVATE KEY BLOCK-----");
     add("e-mail address", "", "jane.doe+fake@example.com", "");
+    add("API key in a sentence", "Incorrect API key provided: ", &noise(2, 28), ".");
+    add("key of words in a sentence", "Incorrect API key provided: ", "correcthorse", ". See docs");
+    add("key that is called invalid", "Invalid key ", &noise(4, 20), "");
+    add("short key in a sentence", "API key ", "abcd1234", " is not valid");
+    add("quoted token in a sentence", "invalid token \"", &noise(6, 24), "\"");
+    add("token in brackets", "the access token (", &noise(8, 24), ") has expired");
+    add("key before its name", "'", &noise(10, 24), "' is not a valid API key");
+    add("token with a colon in it", "token ", &format!("{}:{}", noise(12, 8), noise(14, 12)), "");
+    add("secret in a sentence", "using secret ", &noise(16, 20), " for it");
+    add("password in a sentence", "wrong password ", "hunter2fake7", " for jane");
+    add("access token with a colon", "access_token: ", "abcdefghijkl", "");
+    add("one-time code in a sentence", "Your verification code is ", "493817", "");
+    add("DPoP token", "DPoP ", &noise(18, 32), "");
+    add("Negotiate token", "Negotiate ", &noise(20, 40), "==");
+    add("Hawk header", "Hawk id=\"dh37\", ts=\"1353832234\", mac=\"", &noise(22, 43), "=\"");
+    add("signature of an Azure account", "SharedKey account1:", &noise(24, 43), "=");
+    add("SAS token", "SharedAccessSignature sr=hub&sig=", &noise(26, 43), "%3D&se=1");
+    add("element of XML", "<apiKey>", &noise(28, 12), "</apiKey>");
+    add(
+        "password of WS-Security",
+        "<wsse:Password Type=\"#Text\">",
+        "correct horse fake",
+        "</wsse:Password>",
+    );
+    add("hidden field of a form", "<input name=\"csrf_token\" value=\"", &noise(30, 24), "\">");
+    add("token in camel case", "{\"stripeToken\":\"", &noise(32, 20), "\"}");
+    add("token in escaped HTML", "{&quot;access_token&quot;:&quot;", &noise(34, 20), "&quot;}");
+    add("token after an escaped line break", "failed\\npassword=", "hunter2fake8", "");
+    add("token after an escaped ampersand", "/x?a=1\\u0026token=", &noise(36, 20), "");
+    add("authorization code", "/callback?code=", &noise(38, 22), "&state=x");
+    add("authorization code in a form", "grant_type=authorization_code&code=", &noise(40, 22), "");
+    add("token behind an encoded question mark", "/v1/x%3Ftoken=", &noise(42, 20), "");
+    add("token in a URL encoded twice", "/v1/x%253Ftoken%253D", &noise(44, 20), "");
+    add("link to reset a password", "https://app.example.com/reset/", &noise(46, 22), "");
+    add("link to verify an address", "/verify/email/", &noise(48, 22), "?x=1");
+    add("invitation", "/invite/", &hex(27, 32), "/accept");
+    add("magic link", "/auth/magic-link/", &noise(50, 22), "");
+    add("social security number", "SSN ", "219-09-9999", "");
+    add("social security number without dashes", "ssn: ", "219099999", "");
+    add("international e-mail address", "", "jörg.müller@bücher.example", "");
+    add("e-mail address of another script", "", "пользователь@пример.рф", "");
     add("e-mail address in a path", "/users/", "jane.doe%40example.org", "/orders");
     add("card number", "", "4111111111111111", "");
     add("card number in groups", "card ", "5555 5555 5555 4444", "");

@@ -1,15 +1,20 @@
 //! Finds what looks secret in free text and replaces it by what it was.
 //!
-//! Three kinds of rules, each behind a cheap look at the text, since every stored field of every
-//! event comes by here:
+//! Kinds of rules, each behind a cheap look at the text, since every stored field of every event
+//! comes by here:
 //!
 //! - prefixes that vendors give their tokens ([`PREFIXES`]),
-//! - shapes (URLs with a password, `Authorization` values, cookies, pairs such as `token=…`,
-//!   e-mail addresses, key blocks), as regular expressions,
-//! - numbers that prove themselves (card numbers by Luhn, IBANs by their check digits).
+//! - shapes (URLs with a password, `Authorization` values, cookies, e-mail addresses, key blocks),
+//!   as regular expressions,
+//! - names with a value: pairs such as `token=…`, elements such as `<apiKey>…</apiKey>`,
+//! - words before or after what looks made up, in prose ([`wording`]) and in paths (`/reset/…`),
+//! - numbers that prove themselves (card numbers by Luhn, IBANs by their check digits) or that have
+//!   a form of their own (social security numbers of the USA).
 //!
-//! It leans to removing too much. It does not hunt for mere randomness: request ids, ray ids and
-//! hashes look random too, and they are what joins are made of.
+//! It leans to removing too much. It does not hunt for mere randomness, except in routes: request
+//! ids, ray ids and hashes look random too, and they are what joins are made of.
+
+mod wording;
 
 use super::key_hash::KeyHasher;
 use regex::Regex;
@@ -45,6 +50,37 @@ pub fn owned(text: String) -> Redacted {
     }
     Redacted { text: marker("unsettled"), count: out.count }
 }
+
+/// The same for the path of a request, which nothing is joined by. An encoded query string goes as
+/// a plain one does, and parts that are too jumbled for names and for ids of a common form
+/// (hexadecimal texts, UUIDs, ULIDs) are taken for secrets.
+pub fn route(path: &str) -> Redacted {
+    let (path, query) = match ENCODED_QUERY.find(path) {
+        Some(mark) => (
+            path.get(..mark.start()).unwrap_or_default(),
+            path.get(mark.end()..).map(|query| text(&format!("?{query}")).count),
+        ),
+        None => (path, None),
+    };
+    let mut out = text(path);
+    out.count = out.count.saturating_add(query.unwrap_or_default());
+    if out.text.len() >= 20 && out.text.split('/').any(wording::is_jumbled_segment) {
+        let parts: Vec<String> = (out.text.split('/'))
+            .map(|part| {
+                if !wording::is_jumbled_segment(part) {
+                    return part.to_owned();
+                }
+                out.count = out.count.saturating_add(1);
+                marker("token")
+            })
+            .collect();
+        out.text = parts.join("/");
+    }
+    out
+}
+
+/// A question mark, encoded once or twice.
+static ENCODED_QUERY: LazyLock<Regex> = LazyLock::new(|| compiled("%(?:25)?3[Ff]"));
 
 /// The same for an id: where any part looks secret, the whole becomes `redacted:<kind>:<HMAC>`, so
 /// that different ids stay different (DESIGN 14).
@@ -93,7 +129,7 @@ fn is_redacted_id(text: &str) -> bool {
 /// The parts to replace, in order, none touching another.
 fn find(text: &str) -> Vec<Part> {
     let made = Made::of(text);
-    if made.is_one_word() && text.len() < SHORTEST_TOKEN {
+    if text.len() < SHORTEST_TOKEN && made.is_one_word() {
         return Vec::new();
     }
     let signs = Signs::of(text, made);
@@ -114,6 +150,9 @@ fn find_by(text: &str, signs: &Signs) -> Vec<Part> {
     by_prefix(text, signs, &mut parts);
     by_shape(text, signs, &mut parts);
     by_pair(text, signs, &mut parts);
+    by_element(text, signs, &mut parts);
+    wording::by_wording(text, signs, &mut parts);
+    by_path(text, signs, &mut parts);
     by_number(text, signs, &mut parts);
     parts.sort_by_key(|part| (part.range.start, usize::MAX - part.range.end));
     let mut merged: Vec<Part> = Vec::with_capacity(parts.len());
@@ -166,6 +205,11 @@ impl Made {
     /// White space, also what of other bytes may be some.
     const SPACE: u16 = 1 << 10;
     const OTHER: u16 = 1 << 11;
+    const BACKSLASH: u16 = 1 << 12;
+    /// `<`, which begins elements.
+    const ANGLE: u16 = 1 << 13;
+    /// `=` alone.
+    const EQUALS: u16 = 1 << 14;
 
     fn of(text: &str) -> Self {
         Self(text.bytes().fold(0, |made, byte| made | KINDS[usize::from(byte)]))
@@ -176,9 +220,10 @@ impl Made {
     }
 
     /// Whether nothing sets words apart as names from values, schemes from tokens or users from
-    /// hosts: only a token by itself can match.
+    /// hosts, and no number is set in dashes: only a token by itself can match.
     fn is_one_word(self) -> bool {
-        !self.has(Self::AT | Self::PERCENT | Self::SIGN | Self::SPACE | Self::PLUS)
+        let is_number = self.has(Self::DIGIT) && self.has(Self::DASH);
+        !is_number && !self.has(!(Self::DIGIT | Self::DASH | Self::U | Self::DOT | Self::SEMICOLON))
     }
 
     /// Whether it is but letters, digits, `_` and `-`.
@@ -203,7 +248,10 @@ static KINDS: [u16; 256] = {
             b'@' => Made::AT,
             b'%' => Made::PERCENT,
             b';' => Made::SEMICOLON,
-            b':' | b'=' => Made::SIGN,
+            b':' => Made::SIGN,
+            b'=' => Made::SIGN | Made::EQUALS,
+            b'\\' => Made::BACKSLASH,
+            b'<' => Made::ANGLE,
             b'\t'..=b'\r' | b' ' => Made::SPACE,
             _ => Made::OTHER,
         };
@@ -235,7 +283,7 @@ const SHORTEST_PLAIN_SHAPES: [usize; 2] = [36, 40];
 #[derive(Debug, Default)]
 struct Signs {
     made: Made,
-    /// The sign of a pair with a name before it; in a time of day it is a digit.
+    /// The sign of a pair with a name before it; in a time of day it is a number.
     pair: bool,
     dashes: bool,
     /// Which of [`WORDS`] may begin somewhere: a bit for each group.
@@ -260,6 +308,8 @@ impl Signs {
         let (mut run, mut jumble) = (0_usize, 0_usize);
         let mut previous = 0_u8;
         let mut three = 0;
+        // Whether a letter is in the word so far.
+        let mut is_named = false;
         for &byte in text.as_bytes() {
             if byte.is_ascii_alphanumeric() {
                 run += 1;
@@ -267,6 +317,7 @@ impl Signs {
                 if byte.is_ascii_digit() {
                     three = 0;
                 } else {
+                    is_named = true;
                     three = pushed(three, byte);
                     signs.words |= WORD_BITS[three];
                 }
@@ -283,7 +334,9 @@ impl Signs {
                     b'/' | b'+' => jumble += 1,
                     _ => signs.jumble = signs.jumble.max(std::mem::take(&mut jumble)),
                 }
-                signs.pair |= matches!(byte, b':' | b'=') && !previous.is_ascii_digit();
+                let is_number = previous.is_ascii_digit() && !is_named;
+                signs.pair |= byte == b'=' || byte == b':' && !is_number;
+                is_named = false;
             }
             previous = byte;
         }
@@ -317,44 +370,45 @@ fn most_digits(text: &str) -> usize {
     most
 }
 
-/// Names of pairs; also what stands before a token.
+/// Names of pairs.
 const PAIR_WORD: u8 = 1;
-/// The word "authorization".
-const AUTH_WORD: u8 = 1 << 1;
-/// The word "cookie".
-const COOKIE_WORD: u8 = 1 << 2;
+/// The words "authorization" and "cookie".
+const FIELD_WORD: u8 = 1 << 1;
+/// The word "code".
+const CODE_WORD: u8 = 1 << 2;
 /// Attributes of a cookie.
 const ATTRIBUTE_WORD: u8 = 1 << 3;
-/// The word "bearer".
-const BEARER_WORD: u8 = 1 << 4;
-/// The words "basic" and "digest".
-const SCHEME_WORD: u8 = 1 << 5;
-/// What else stands before a token in prose.
+/// Schemes of `Authorization` that are told by more than [`wording`].
+const SCHEME_WORD: u8 = 1 << 4;
+/// Words before which or after which a secret stands in a path.
+const LINK_WORD: u8 = 1 << 5;
+/// What stands before a secret in prose.
 const TOKEN_WORD: u8 = 1 << 6;
 /// Words of a webhook's address.
 const HOOK_WORD: u8 = 1 << 7;
 
-/// The first three letters of the words that rules wait for, and the rules' group.
+/// Three letters of the words that rules wait for, and the rules' group.
 const WORDS: &[(&[u8; 3], u8)] = &[
-    (b"pas", PAIR_WORD),
-    (b"pwd", PAIR_WORD),
-    (b"sec", PAIR_WORD | ATTRIBUTE_WORD),
-    (b"key", PAIR_WORD | TOKEN_WORD),
-    (b"tok", PAIR_WORD | TOKEN_WORD),
-    (b"aut", PAIR_WORD | AUTH_WORD),
-    (b"ses", PAIR_WORD),
+    (b"pas", PAIR_WORD | TOKEN_WORD | LINK_WORD),
+    (b"pwd", PAIR_WORD | TOKEN_WORD),
+    (b"sec", PAIR_WORD | ATTRIBUTE_WORD | TOKEN_WORD | LINK_WORD),
+    (b"key", PAIR_WORD | TOKEN_WORD | LINK_WORD),
+    (b"tok", PAIR_WORD | TOKEN_WORD | LINK_WORD),
+    (b"aut", PAIR_WORD | FIELD_WORD),
+    (b"ses", PAIR_WORD | TOKEN_WORD | LINK_WORD),
     (b"sid", PAIR_WORD),
     (b"rem", PAIR_WORD),
     (b"cle", PAIR_WORD),
-    (b"cre", PAIR_WORD),
-    (b"jwt", PAIR_WORD),
-    (b"sig", PAIR_WORD),
-    (b"otp", PAIR_WORD),
-    (b"pin", PAIR_WORD),
+    (b"cre", PAIR_WORD | TOKEN_WORD),
+    (b"jwt", PAIR_WORD | TOKEN_WORD),
+    (b"sig", PAIR_WORD | TOKEN_WORD),
+    (b"otp", PAIR_WORD | TOKEN_WORD | LINK_WORD),
+    (b"pin", PAIR_WORD | TOKEN_WORD),
     (b"cvv", PAIR_WORD),
     (b"cvc", PAIR_WORD),
     (b"ssn", PAIR_WORD),
-    (b"coo", COOKIE_WORD),
+    (b"cod", CODE_WORD | TOKEN_WORD),
+    (b"coo", FIELD_WORD | TOKEN_WORD),
     (b"pat", ATTRIBUTE_WORD),
     (b"dom", ATTRIBUTE_WORD),
     (b"exp", ATTRIBUTE_WORD),
@@ -362,11 +416,30 @@ const WORDS: &[(&[u8; 3], u8)] = &[
     (b"sam", ATTRIBUTE_WORD),
     (b"htt", ATTRIBUTE_WORD),
     (b"par", ATTRIBUTE_WORD),
-    (b"bea", BEARER_WORD),
+    (b"bea", SCHEME_WORD),
     (b"bas", SCHEME_WORD),
     (b"dig", SCHEME_WORD),
+    (b"haw", SCHEME_WORD),
+    (b"mac", SCHEME_WORD),
+    (b"aws", SCHEME_WORD),
+    // Of "SharedKey".
+    (b"edk", SCHEME_WORD),
     (b"neg", TOKEN_WORD),
+    (b"ntl", TOKEN_WORD),
+    (b"dpo", TOKEN_WORD),
     (b"web", HOOK_WORD),
+    // Of "reset", "verify", "confirm", "activate", "invite", "join", "magic", "unsubscribe",
+    // "recover" and "hook": letters that few other words have.
+    (b"ese", LINK_WORD),
+    (b"rif", LINK_WORD),
+    (b"irm", LINK_WORD),
+    (b"iva", LINK_WORD),
+    (b"vit", LINK_WORD),
+    (b"joi", LINK_WORD),
+    (b"gic", LINK_WORD),
+    (b"bsc", LINK_WORD),
+    (b"cov", LINK_WORD),
+    (b"hoo", LINK_WORD),
 ];
 
 /// The last three letters as a number of 15 bits, after `letter`. Case does not matter.
@@ -634,7 +707,7 @@ fn by_prefix(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
         return;
     }
     let bytes = text.as_bytes();
-    let has_escapes = signs.made_with(Made::PERCENT);
+    let has_escapes = signs.made_with(Made::PERCENT | Made::BACKSLASH);
     let mut runs = Runs::default();
     let mut mark = 0;
     for (at, &byte) in bytes.iter().enumerate() {
@@ -657,20 +730,33 @@ fn by_prefix(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
     }
 }
 
-/// Whether a word begins at `at`: at the start, after anything but a letter or digit, or after a
-/// percent-encoded character such as `%20`.
+/// Whether a word begins at `at`: at the start, after anything but a letter or digit, or after an
+/// escape: `%20`, `\n` or `\u0026` as they are written.
 fn starts_word(bytes: &[u8], at: usize) -> bool {
     let Some(before) = at.checked_sub(1).and_then(|i| bytes.get(i)) else { return true };
     if !before.is_ascii_alphanumeric() {
         return true;
     }
-    let escape = at.checked_sub(3).and_then(|from| bytes.get(from..at));
-    escape.is_some_and(|three| {
-        three.first() == Some(&b'%') && three.iter().skip(1).all(u8::is_ascii_hexdigit)
-    })
+    let escape = |mark: &[u8], digits: usize| {
+        let from = at.checked_sub(mark.len() + digits);
+        let escape = from.and_then(|from| bytes.get(from..at));
+        escape
+            .and_then(|escape| escape.strip_prefix(mark))
+            .is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    escape(b"%", 2)
+        || escape(b"\\u", 4)
+        || matches!(before, b'n' | b'r' | b't')
+            && at.checked_sub(2).and_then(|i| bytes.get(i)) == Some(&b'\\')
 }
 
 // ---- shapes -----------------------------------------------------------------------------------
+
+/// Where a word begins: as [`starts_word`] sees it, in patterns without regard to case.
+const BOUNDARY: &str = r"(?:^|[^a-z0-9]|%(?:25)?[0-9a-f]{2}|\\u[0-9a-f]{4}|\\[nrt])";
+
+/// A quotation mark: as it is, after backslashes, or as HTML, URLs and JSON escape it.
+const QUOTE: &str = r#"(?:\\*["']|&(?:quot|apos|\#3[49]|\#x2[27]);|%(?:25)?2[27]|\\u002[27])"#;
 
 /// A shape: the group `v` of the expression is replaced, where `guard` agrees.
 struct Shape {
@@ -686,8 +772,10 @@ fn compiled(pattern: &str) -> Regex {
 }
 
 static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
-    let shape =
-        |kind, pattern, wants, guard| Shape { kind, pattern: compiled(pattern), wants, guard };
+    let shape = |kind, pattern: &str, wants, guard| {
+        let pattern = compiled(&pattern.replace("BOUNDARY", BOUNDARY));
+        Shape { kind, pattern, wants, guard }
+    };
     vec![
         // PEM and OpenPGP private keys, also cut short, line breaks as they are or escaped.
         shape(
@@ -702,9 +790,10 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             |s| s.made_with(Made::AT) && s.made_with(Made::SLASH),
             always,
         ),
+        // Also internationalised (RFC 6531), and percent-encoded in an address.
         shape(
             "email",
-            r"(?P<v>[A-Za-z0-9._%+-]+(?:@|%40)[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,})",
+            r"(?P<v>[\p{L}\p{M}\p{N}._%+-]+(?:'[\p{L}\p{M}\p{N}._%+-]+)*(?:@|%(?:25)?40)(?:(?:[\p{L}\p{M}\p{N}_-]|%[0-9A-Fa-f]{2})+\.)+(?:[Xx][Nn]--[A-Za-z0-9-]+|[\p{L}\p{M}]{2,}|(?:%[0-9A-Fa-f]{2}){4,}))",
             |s| s.made_with(Made::AT | Made::PERCENT),
             always,
         ),
@@ -712,13 +801,13 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         shape(
             "authorization",
             r#"(?i)authorization\\*["']?\s*[:=]\s*\\*["']?(?P<v>[^\s"'\\][^\r\n"'\\]*)"#,
-            |s| s.pair && s.has(AUTH_WORD),
+            |s| s.pair && s.has(FIELD_WORD),
             always,
         ),
         shape(
             "cookie",
             r#"(?i)(?:^|[^a-z0-9])(?:set-)?cookies?\\*["']?\s*[:=]\s*\\*["']?(?P<v>[^\s"'\\][^\r\n"\\]*)"#,
-            |s| s.pair && s.has(COOKIE_WORD),
+            |s| s.pair && s.has(FIELD_WORD),
             always,
         ),
         shape(
@@ -729,27 +818,38 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         ),
         shape(
             "bearer",
-            r"(?i)(?:^|[^a-z0-9])bearer(?:\s+|%20|\+)(?P<v>[a-z0-9._~+/-]{3,}=*)",
-            |s| s.has(BEARER_WORD),
-            |value| !BEARER_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word)),
-        ),
-        shape(
-            "token",
-            r"(?i)(?:^|[^a-z0-9])(?:token|apikey|api-key|api key|negotiate)(?:\s+|%20|\+)(?P<v>[a-z0-9._~+/-]{6,}=*)",
-            |s| s.has(TOKEN_WORD) && s.made_with(Made::SPACE | Made::PERCENT | Made::PLUS),
-            |value| value.len() >= 20 || is_odd_word(value),
+            r"(?i)BOUNDARYbearer(?:\s+|%20|\+)(?P<v>[a-z0-9._~+/-]{3,}=*)",
+            |s| s.has(SCHEME_WORD),
+            |value| {
+                let value = value.trim_end_matches('.');
+                !BEARER_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word))
+            },
         ),
         shape(
             "basic-auth",
-            r"(?i)(?:^|[^a-z0-9])basic(?:\s+|%20|\+)(?P<v>[a-z0-9+/_-]{6,}={0,2})",
+            r"(?i)BOUNDARYbasic(?:\s+|%20|\+)(?P<v>[a-z0-9+/_-]{6,}={0,2})",
             |s| s.has(SCHEME_WORD),
             holds_user_and_password,
         ),
         shape(
             "digest-auth",
-            r"(?i)(?:^|[^a-z0-9])digest\s+(?P<v>[a-z]+=[^\r\n]*response=[^\r\n]*)",
+            r"(?i)BOUNDARYdigest\s+(?P<v>[a-z]+=[^\r\n]*response=[^\r\n]*)",
             |s| s.has(SCHEME_WORD) && s.pair,
             always,
+        ),
+        // Hawk's parameters; an account or key with a signature, of AWS and Azure.
+        shape(
+            "authorization",
+            r"(?i)BOUNDARY(?:hawk|mac|aws|sharedkey(?:lite)?)\s+(?P<v>[a-z]+=[^\r\n]*mac=[^\r\n]*|[a-z0-9_-]{3,}:[a-z0-9+/_-]{16,}=*)",
+            |s| s.has(SCHEME_WORD) && s.pair,
+            always,
+        ),
+        // What OAuth hands out in an address or a form (RFC 6749 section 4.1.2).
+        shape(
+            "authorization-code",
+            r#"(?i)(?:^|[?&\s"'(]|%(?:25)?(?:3f|26)|\\u0026|&amp;)(?:(?:auth|authorization|device)[_.-]?)?code(?:_verifier)?(?:=|%(?:25)?3d|\\u003d)(?P<v>[^\s"'&<>(),;\\]+)"#,
+            |s| s.has(CODE_WORD) && s.made_with(Made::EQUALS | Made::PERCENT | Made::BACKSLASH),
+            is_grant,
         ),
         shape(
             "slack-webhook",
@@ -817,15 +917,19 @@ fn unmarked(value: &str) -> bool {
 }
 
 /// What follows the word "bearer" in prose and in challenges.
-const BEARER_WORDS: [&str; 22] = [
+const BEARER_WORDS: [&str; 34] = [
     "and",
     "auth",
     "authentication",
     "authorization",
+    "cannot",
+    "credential",
     "credentials",
     "error",
     "expired",
+    "for",
     "format",
+    "from",
     "has",
     "header",
     "invalid",
@@ -836,16 +940,26 @@ const BEARER_WORDS: [&str; 22] = [
     "realm",
     "required",
     "scheme",
+    "scope",
+    "should",
+    "the",
     "token",
     "tokens",
+    "type",
+    "value",
     "was",
+    "were",
+    "which",
     "with",
+    "you",
 ];
 
-/// Whether a word has a digit in it or an upper-case letter beyond its first.
-fn is_odd_word(value: &str) -> bool {
-    value.bytes().any(|b| b.is_ascii_digit())
-        || value.bytes().skip(1).any(|b| b.is_ascii_uppercase())
+/// Whether the value of a `code` is a grant. Codes of errors are words, numbers, or a number after
+/// capitals.
+fn is_grant(value: &str) -> bool {
+    let name = value.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_of_error = name.bytes().all(|b| b.is_ascii_uppercase() || matches!(b, b'_' | b'-'));
+    value.len() >= 8 && wording::is_opaque(value) && !is_of_error && !value.starts_with("0x")
 }
 
 /// Whether a `Basic` value is base64 of `user:password` (RFC 7617), and no word of prose.
@@ -898,10 +1012,8 @@ fn is_jumbled(value: &str) -> bool {
 
 // ---- pairs ------------------------------------------------------------------------------------
 
-/// A name whose value is secret, then `:` or `=` (also percent-encoded), then the value, quoted or
-/// bare. Quotes may be escaped, as in JSON within JSON. Anything that ends a word may come before
-/// the name: `MY_API_KEY`, `x-auth-token`.
-static PAIR: LazyLock<Regex> = LazyLock::new(|| {
+/// Names whose value is secret, as they end; what begins them ends before a sign or a capital.
+static NAME: LazyLock<String> = LazyLock::new(|| {
     let word = [
         "pass(?:word|wd|phrase|code)?|pwd|(?:user|db|database)[_.-]?password",
         "(?:client|shared|app|signing|consumer)?[_.-]?secret(?:[_.-]?(?:access[_.-]?)?key)?",
@@ -911,13 +1023,38 @@ static PAIR: LazyLock<Regex> = LazyLock::new(|| {
         "auth|credentials?|jwt|(?:shared[_.-]?access[_.-]?)?signature|sig|otp|pin|cvv|cvc|ssn",
     ]
     .join("|");
+    let camel = "(?-i:[A-Za-z0-9]*[a-z0-9](?:Pass(?:word|phrase|code)|Secret|Token|(?:Api|API|Access|Secret|Private|License|Subscription|Shared|Signing|Auth)Key|Session(?:Id|ID)|Credentials?|J(?:wt|WT)))";
+    format!("(?P<n>(?:[a-z0-9]+[_.-])*(?:{word}|{camel}))[0-9]?")
+});
+
+/// Such a name, then `:` or `=` (also escaped), then the value, quoted or bare.
+static PAIR: LazyLock<Regex> = LazyLock::new(|| {
     compiled(&format!(
-        r#"(?i)(?:^|[^a-z0-9])(?:[a-z0-9]+[_.-])*(?P<n>{word})\\*["']?(?P<s>\s*(?:[:=]|%3[ad])\s*)(?:\\*"(?P<d>[^"\\]+)|'(?P<q>[^'\\]+)|(?P<b>[^\s"'&,;<>{{}}()|\\]+))"#
+        r#"(?i){BOUNDARY}{}(?:{QUOTE}|\\+)?(?P<s>\s*(?:[:=]|%(?:25)?3[ad]|\\u003[ad])\s*)(?:\\*"(?P<d>[^"\\]+)|'(?P<q>[^'\\]+)|{QUOTE}?(?P<b>[^\s"'&,;<>{{}}()|\\]+))"#,
+        *NAME
+    ))
+});
+
+/// An element of XML with such a name, up to its end.
+static ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(&format!(
+        r"(?i)<(?:[a-z0-9_.-]+:)?{}(?:\s[^<>]*)?>\s*(?:<!\[CDATA\[)?(?P<v>[^\s<>\[\]][^<>\]]*)",
+        *NAME
+    ))
+});
+
+/// Such a name as the value of `name`, and its own value beside it: forms and `<meta>` of HTML,
+/// lists of fields in JSON.
+static NAMED: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(&format!(
+        r#"(?i)name\\*["']?\s*[:=]\s*\\*["']{}\\*["'][^<>{{}}]{{0,80}}?(?:value|content)\\*["']?\s*[:=]\s*\\*["'](?P<v>[^"'<>\\]+)"#,
+        *NAME
     ))
 });
 
 fn by_pair(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
-    if !signs.has(PAIR_WORD) || !(signs.pair || signs.made_with(Made::PERCENT)) {
+    let has_sign = signs.pair || signs.made_with(Made::PERCENT | Made::BACKSLASH);
+    if !signs.has(PAIR_WORD) || !has_sign {
         return;
     }
     for found in PAIR.captures_iter(text) {
@@ -925,12 +1062,67 @@ fn by_pair(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
         let quoted = found.name("d").or_else(|| found.name("q"));
         let Some(value) = quoted.or_else(|| found.name("b")) else { continue };
         let strength = Strength::of(name.as_str());
-        let is_prose = quoted.is_none() && sign.as_str().ends_with(char::is_whitespace);
-        if unmarked(value.as_str()) && strength.holds(value.as_str(), is_prose) {
+        let place = match sign.as_str() {
+            sign if quoted.is_none() && sign.ends_with(char::is_whitespace) => Place::Prose,
+            sign if sign.contains(':') => Place::Field,
+            _ => Place::Form,
+        };
+        if unmarked(value.as_str()) && strength.holds(value.as_str(), place) {
             parts.push(Part { range: value.range(), kind: strength.kind });
         }
     }
 }
+
+fn by_element(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
+    if !signs.has(PAIR_WORD) {
+        return;
+    }
+    let has_values =
+        signs.made_with(Made::SIGN) && (text.contains("alue") || text.contains("ontent"));
+    for pattern in [signs.made_with(Made::ANGLE).then_some(&ELEMENT), has_values.then_some(&NAMED)]
+        .into_iter()
+        .flatten()
+    {
+        for found in pattern.captures_iter(text) {
+            let (Some(name), Some(value)) = (found.name("n"), found.name("v")) else { continue };
+            let strength = Strength::of(name.as_str());
+            let secret = value.as_str().trim_end();
+            if unmarked(secret) && strength.holds(secret, Place::Field) {
+                let range = value.start()..value.start() + secret.len();
+                parts.push(Part { range, kind: strength.kind });
+            }
+        }
+    }
+}
+
+/// Where a value stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// After a name and white space, where a sentence can go on.
+    Prose,
+    /// In JSON or XML, where `key` can be the name of anything.
+    Field,
+    /// In a query string, a form, a cookie or the like.
+    Form,
+}
+
+/// What opens something with a key, as against keys of caches, tables and translations.
+const CREDENTIAL_KEYS: [&str; 14] = [
+    "access",
+    "account",
+    "api",
+    "app",
+    "auth",
+    "encryption",
+    "functions",
+    "idempotency",
+    "license",
+    "master",
+    "private",
+    "service",
+    "signing",
+    "subscription",
+];
 
 /// How sure a name makes it that its value is secret.
 struct Strength {
@@ -939,16 +1131,22 @@ struct Strength {
     is_certain: bool,
     /// A short number can be the secret.
     is_numeric: bool,
+    /// The name is also a plain word.
+    is_plain: bool,
 }
 
 impl Strength {
     fn of(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
         let has = |word: &str| name.contains(word);
+        let (last, opened) = (name.rsplit(['_', '.', '-']).next(), name.strip_suffix("key"));
+        let opened = opened.unwrap_or_default().trim_end_matches(['_', '.', '-', ' ']);
         let (kind, is_certain) = match () {
             () if has("passw") || has("passp") || has("passc") || has("pwd") => ("password", true),
             () if has("secret") => ("secret", true),
-            () if has("key") => ("api-key", name != "key"),
+            () if has("key") => {
+                ("api-key", CREDENTIAL_KEYS.iter().any(|kind| opened.ends_with(kind)))
+            }
             () if has("token") => ("token", name != "token"),
             () if has("sig") => ("signature", false),
             () if has("sess") || has("sid") || has("remember") || has("clearance") => {
@@ -957,11 +1155,13 @@ impl Strength {
             () if has("credential") || has("jwt") => ("credentials", true),
             () => ("secret", false),
         };
-        let is_numeric = ["otp", "pin", "cvv", "cvc", "ssn", "passcode"].contains(&name.as_str());
-        Self { kind, is_certain, is_numeric }
+        let is_numeric = last
+            .is_some_and(|last| ["otp", "pin", "cvv", "cvc", "ssn", "passcode"].contains(&last));
+        let is_plain = !is_certain || name.contains(' ') || name.starts_with("credential");
+        Self { kind, is_certain, is_numeric, is_plain }
     }
 
-    fn holds(&self, value: &str, is_prose: bool) -> bool {
+    fn holds(&self, value: &str, place: Place) -> bool {
         let is_number = value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let is_word_of_json = ["true", "false", "null", "none", "nil", "undefined"]
             .iter()
@@ -970,22 +1170,63 @@ impl Strength {
         if is_word_of_json || is_masked {
             return false;
         }
-        if self.is_numeric && is_number {
+        let is_password = self.kind == "password" || self.kind == "secret";
+        if is_number && self.is_numeric {
             return value.len() >= 3;
         }
-        match (self.is_certain, is_prose) {
-            (true, false) => true,
-            (true, true) if self.kind == "password" || self.kind == "secret" => true,
-            (_, true) => value.len() >= 16 || (is_odd_word(value) && value.len() >= 6),
-            (false, false) => value.len() >= 4 && !(is_number && value.len() < 6),
+        if is_number && value.len() < 6 && !(is_password && self.is_certain) {
+            return false;
+        }
+        match place {
+            Place::Prose if self.is_certain && is_password => !wording::is_word(value),
+            Place::Prose => {
+                wording::is_opaque_or_long(value)
+                    || !self.is_plain && value.len() >= 8 && !wording::is_word(value)
+            }
+            Place::Form if self.is_certain => true,
+            Place::Field if self.is_certain => !wording::is_word(value),
+            Place::Field if self.kind == "api-key" => wording::is_opaque_or_long(value),
+            Place::Field | Place::Form => value.len() >= 4 && !wording::is_word(value),
+        }
+    }
+}
+
+// ---- paths ------------------------------------------------------------------------------------
+
+/// A part of a path, also encoded, after which comes what lets its bearer in, and the slash.
+static LINK: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(
+        r"(?i)(?:/|%2f)(?:[a-z]+[_-])*(?:reset|verify|verification|confirm|confirmation|activate|activation|invite|invites|invitation|invitations|join|tokens?|magic|magiclink|otp|unsubscribe|recover|recovery|passwordless|sessions?|secrets?|apikeys?|keys?|hooks?|webhooks?)(?:[_-][a-z]+)*(?:/|%2f)",
+    )
+});
+
+fn by_path(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
+    if !signs.has(LINK_WORD) || !signs.made_with(Made::SLASH | Made::PERCENT) {
+        return;
+    }
+    for found in LINK.find_iter(text) {
+        let mut at = found.end();
+        // `/reset/…`, `/verify/email/…`, `/reset/42/…`
+        for _ in 0..2 {
+            let rest = text.get(at..).unwrap_or_default();
+            let ends = |c: char| !c.is_ascii_alphanumeric() && !"-_.~=+*!".contains(c);
+            let length = rest.find(ends).unwrap_or(rest.len());
+            let segment = rest.get(..length).unwrap_or_default().trim_end_matches('.');
+            if wording::is_link_secret(segment) {
+                parts.push(Part { range: at..at + segment.len(), kind: "token" });
+            }
+            let Some(next) = rest.get(length..).and_then(|rest| rest.strip_prefix('/')) else {
+                break;
+            };
+            at = text.len() - next.len();
         }
     }
 }
 
 // ---- numbers ----------------------------------------------------------------------------------
 
-/// Card numbers have 14 digits and more, IBANs at least 10 in a row.
-const MIN_NUMBER_DIGITS: usize = 10;
+/// Card numbers have 14 digits and more, IBANs at least 10 in a row, social security numbers 9.
+const MIN_NUMBER_DIGITS: usize = 9;
 
 fn by_number(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
     if signs.digits < MIN_NUMBER_DIGITS {
@@ -1000,6 +1241,7 @@ fn by_number(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
                 .filter(|_| !follows_decimal_point(bytes, at))
                 .map(|length| (length, "card-number"))
                 .or_else(|| iban(rest).map(|length| (length, "iban")))
+                .or_else(|| ssn(text, at).map(|length| (length, "ssn")))
         } else {
             None
         };
@@ -1089,6 +1331,39 @@ fn luhn(digits: &[u8]) -> bool {
         })
         .sum();
     sum.is_multiple_of(10)
+}
+
+/// Length in bytes of the social security number of the USA at `at`: three, two and four digits
+/// with dashes between; with spaces or none where it is called so before. Numbers that are never
+/// given out (area 000, 666 and from 900 on, group 00, serial 0000) are none.
+fn ssn(text: &str, at: usize) -> Option<usize> {
+    let bytes = text.as_bytes();
+    let mark = bytes.get(at + 3).filter(|b| !b.is_ascii_digit());
+    let step = usize::from(mark.is_some());
+    let length = 9 + 2 * step;
+    let number = bytes.get(at..at + length)?;
+    let (area, rest) = number.split_at_checked(3)?;
+    let (group, rest) = rest.get(step..)?.split_at_checked(2)?;
+    let serial = rest.get(step..)?;
+    let is_number = [area, group, serial].iter().all(|part| part.iter().all(u8::is_ascii_digit));
+    let is_joined = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+    let before = at.checked_sub(1).and_then(|i| bytes.get(i));
+    if !is_number
+        || mark.is_some() && rest.first() != mark
+        || bytes.get(at + length).is_some_and(is_joined)
+        || before.is_some_and(|b| matches!(b, b'-' | b'.'))
+        || matches!(area, b"000" | b"666" | [b'9', ..])
+        || group == b"00"
+        || serial == b"0000"
+    {
+        return None;
+    }
+    let is_called_so = || {
+        let from = text.floor_char_boundary(at.saturating_sub(40));
+        let before = text.get(from..at).unwrap_or_default().to_ascii_lowercase();
+        before.contains("ssn") || before.contains("social security")
+    };
+    (mark == Some(&b'-') || matches!(mark, None | Some(b' ')) && is_called_so()).then_some(length)
 }
 
 /// Countries and the length of their IBANs (ISO 13616 registry), those with much traffic.
@@ -1212,6 +1487,29 @@ mod tests {
             ("n=378282246310005", "n=[redacted: card-number]"),
             ("DE89 3704 0044 0532 0130 00 EUR", "[redacted: iban] EUR"),
             ("GB82WEST12345698765432", "[redacted: iban]"),
+            (
+                "Incorrect API key provided: abcd1234. See docs",
+                "Incorrect API key provided: [redacted: api-key]. See docs",
+            ),
+            ("invalid token \"a1b2c3d4\"", "invalid token \"[redacted: token]\""),
+            ("'a1b2c3d4' is not a valid API key", "'[redacted: api-key]' is not a valid API key"),
+            ("<apiKey>abc</apiKey>", "<apiKey>[redacted: api-key]</apiKey>"),
+            (
+                "<input name='csrf' /><meta name=\"csrf-token\" content=\"ab12\">",
+                "<input name='csrf' /><meta name=\"csrf-token\" content=\"[redacted: token]\">",
+            ),
+            ("DPoP a1b2c3d4e5", "DPoP [redacted: token]"),
+            ("Hawk id=\"a\", mac=\"b\"", "Hawk [redacted: authorization]"),
+            ("access_token: abcdefghij", "access_token: [redacted: token]"),
+            ("/cb?code=a1b2c3d4e5&state=x", "/cb?code=[redacted: authorization-code]&state=x"),
+            ("/x%3Ftoken=abcd", "/x%3Ftoken=[redacted: token]"),
+            ("/reset/abcd1234", "/reset/[redacted: token]"),
+            ("/verify/email/493817?x", "/verify/email/[redacted: token]?x"),
+            ("is 219-09-9999 his", "is [redacted: ssn] his"),
+            ("Social Security number 219 09 9999", "Social Security number [redacted: ssn]"),
+            ("für jörg@bücher.example!", "für [redacted: email]!"),
+            ("jane@xn--bcher-kva.xn--p1ai", "[redacted: email]"),
+            (r"at\nAKIAIOSFODNN7EXAMPLE", r"at\n[redacted: aws-key]"),
             (&pem, "[redacted: private-key]"),
             (&pem_cut, "[redacted: private-key]"),
             (&aws, "x [redacted: aws-secret] y"),
@@ -1252,6 +1550,29 @@ mod tests {
             "Bearer authentication is required",
             "Basic authentication is required",
             "Invalid token provided",
+            "Rate limit reached for requests",
+            "invalid token count 4096",
+            "key is required",
+            "secret sauce",
+            "Missing key requestId in the body, invalid key maxTokens",
+            "Invalid API key. Request 8f2a1c3d4e5f6a7b was refused",
+            "API key expired 2026-11-11T07:29:00Z, token valid for 1h30m0s",
+            "No API key found in request",
+            "token sha256 mismatch, invalid key ed25519",
+            "Unexpected token a1b2c3d4 in JSON at position 0",
+            "duplicate key value violates unique constraint \"users_email_key\"",
+            "key 'user:2024' is rate limited, key per minute: 128000",
+            "Your api key: ****0000 is invalid",
+            "password: must be at least 8 characters, api_key: required",
+            r#"{"code":"rate_limit_exceeded","key":"email","token":"invalid"}"#,
+            r#"{"error":{"code":"activityLimitReached","innerError":{"code":"E11000Duplicate"}}}"#,
+            r#"{"cache_key":"orders:eu","translationKey":"errors.rate_limit"}"#,
+            "<Error><Code>SlowDown</Code><Key>photos/2006/image.jpg</Key></Error>",
+            "code=AADSTS50011&status_code=429, code=0x80070005",
+            "/v1/tokens/refresh, /reset/password, /keys/{id}, /oauth2/token/v2",
+            "call 123-456-7890, 900-12-3456, ref 2026-123-45-6789",
+            "npm i left-pad@1.3.0 and nginx@sha256:0a1b2c3d",
+            "max_tokens: 4096, nextPage: 2, token: required",
             "Rate limit reached for tokens per min. Limit: 10000 / min. Current: 10020 / min.",
             r#"{"error":{"message":"Too many requests","type":"tokens","code":"rate_limit_exceeded"}}"#,
             r#"{"max_tokens":4096,"token":null,"key":12}"#,
@@ -1320,6 +1641,18 @@ mod tests {
             "-----BEGIN PRIVATE KEY-----",
             "Bearer ",
             "T0000000/",
+            "key ",
+            "key=",
+            "token is ",
+            ",token",
+            "is key ",
+            "/key/",
+            "<key ",
+            "name=\"key\"",
+            "hawk a=",
+            "code=",
+            "ssn 219 ",
+            "a'a@",
         ] {
             let long = piece.repeat(200_000 / piece.len());
             assert!(text(&long).text.len() < long.len() * 12);
@@ -1350,6 +1683,84 @@ mod tests {
         }
     }
 
+    /// How each kind of secret comes into a text, with `*` where it stands.
+    const FORMS: &[&str] = &[
+        "Incorrect API key provided: *.",
+        "invalid API key *",
+        "Invalid key *",
+        "your token is *",
+        "invalid token \"*\"",
+        "access token (*) has expired",
+        "'*' is not a valid token",
+        "using secret * here",
+        "wrong password '*'",
+        "access_token: *",
+        "client_secret=*",
+        "<apiKey>*</apiKey>",
+        "<ns:secret-key a=\"b\">*</ns:secret-key>",
+        "{\"accessToken\":\"*\"}",
+        "{\\\"api_key\\\":\\\"*\\\"}",
+        "&quot;password&quot;: &quot;*&quot;",
+        "Bearer *",
+        "Token *",
+        "DPoP *",
+        "Negotiate *",
+        "https://h.example/cb?code=*&state=1",
+        "code%3D*",
+        "/a%3Ftoken=*",
+        "/a;jsessionid=*",
+        "/reset/*",
+        "https://h.example/verify/email/*/x",
+        "/invite/*",
+        "/magic-link/*",
+        "/token/*",
+    ];
+
+    /// What may be around it.
+    const PROSE: &[&str] = &[
+        "Rate limit reached for requests",
+        "the",
+        "key",
+        "token",
+        "is required",
+        "upstream",
+        "429 Too Many Requests",
+        "(try again in 20s)",
+        "see https://docs.example.com/errors",
+        "\"status\": 429",
+        "password",
+        "secret",
+        "code",
+        "limit: 100",
+        "—",
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn a_secret_of_any_kind_in_any_prose_is_found(
+            form in proptest::sample::select(FORMS),
+            secret in "[A-Za-z]{3,20}[0-9]{2,4}[A-Za-z0-9]{3,20}",
+            before in proptest::collection::vec(proptest::sample::select(PROSE), 0..5),
+            after in proptest::collection::vec(proptest::sample::select(PROSE), 0..5),
+        ) {
+            let form = form.replace('*', &secret);
+            let input = format!("{} {form} {}", before.join(" "), after.join(" "));
+            let out = text(&input);
+            prop_assert!(!out.text.contains(&secret), "{input} became {}", out.text);
+            prop_assert!(out.text.contains("[redacted: "), "{}", out.text);
+        }
+
+        #[test]
+        fn prose_without_a_secret_is_left_alone(
+            parts in proptest::collection::vec(proptest::sample::select(PROSE), 0..8),
+        ) {
+            let input = parts.join(" ");
+            prop_assert_eq!(text(&input), Redacted { text: input, count: 0 });
+        }
+    }
+
     /// What rules wait for, and what stands around it.
     const TRIGGERS: &[&str] = &[
         "token=",
@@ -1359,6 +1770,29 @@ mod tests {
         "Basic ",
         "api key ",
         "negotiate%20",
+        "Incorrect API key provided: ",
+        "invalid token \"",
+        " is not a valid key",
+        "<apiKey>",
+        "<pin a='b'>",
+        "name=\"token\" value=\"",
+        "stripeToken1=",
+        "\\n",
+        "\\u0026",
+        "&quot;",
+        "DPoP ",
+        "Hawk ",
+        "mac=",
+        "SharedKey a1b:",
+        "?code=",
+        "%3Fcode%3D",
+        "/reset/",
+        "%2Fjoin%2F",
+        "/key/",
+        "219-09-9999",
+        "SSN ",
+        "219099999",
+        "jörg@bücher.example",
         "://",
         "u:p@h.com",
         "jane%40example.com",

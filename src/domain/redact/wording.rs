@@ -1,0 +1,595 @@
+//! Secrets that nothing gives away but the words around them: `Incorrect API key provided: …`.
+//!
+//! A word stands for a secret (`key`, `token`, `password`, the name of a scheme); few words may
+//! come between it and its value (`provided`, `is`); and the value must look like no word.
+
+use super::{Part, Signs, TOKEN_WORD, extend, starts_word};
+use aho_corasick::{AhoCorasick, MatchKind};
+use std::ops::Range;
+use std::sync::LazyLock;
+
+/// How little a value may tell of itself to be taken for a secret after a noun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Nearness {
+    /// The noun also means other things: only a long value.
+    Loose,
+    /// Whatever is no word.
+    Close,
+    /// As `Close`; four digits are enough.
+    Numeric,
+}
+
+use Nearness::{Close, Loose, Numeric};
+
+/// Nouns, what is behind them, and how close they are to it. What a noun means can hang on the
+/// word before: see [`nearness_of`].
+const NOUNS: &[(&str, &str, Nearness)] = &[
+    ("apikey", "api-key", Close),
+    ("code", "secret", Loose),
+    ("cookie", "cookie", Loose),
+    ("credential", "credentials", Close),
+    ("credentials", "credentials", Close),
+    ("dpop", "token", Close),
+    ("jwt", "credentials", Close),
+    ("key", "api-key", Loose),
+    ("negotiate", "token", Close),
+    ("ntlm", "token", Close),
+    ("otp", "secret", Numeric),
+    ("passcode", "password", Numeric),
+    ("passphrase", "password", Close),
+    ("passwd", "password", Close),
+    ("password", "password", Close),
+    ("pin", "secret", Numeric),
+    ("pwd", "password", Close),
+    ("secret", "secret", Close),
+    ("session id", "session", Close),
+    ("session_id", "session", Close),
+    ("sessionid", "session", Close),
+    ("signature", "signature", Loose),
+    ("token", "token", Close),
+];
+
+#[expect(clippy::expect_used, reason = "the words are constants; a test builds it")]
+static FINDER: LazyLock<AhoCorasick> = LazyLock::new(|| {
+    AhoCorasick::builder()
+        .ascii_case_insensitive(true)
+        .match_kind(MatchKind::LeftmostLongest)
+        .build(NOUNS.iter().map(|noun| noun.0))
+        .expect("a few short words")
+});
+
+/// Words before "key" that make it a credential: what it opens, or what is wrong with it.
+const KEY_WORDS: &[&str] = &[
+    "access",
+    "account",
+    "api",
+    "auth",
+    "bad",
+    "encryption",
+    "expired",
+    "given",
+    "incorrect",
+    "invalid",
+    "license",
+    "malformed",
+    "master",
+    "private",
+    "provided",
+    "revoked",
+    "secret",
+    "service",
+    "signing",
+    "subscription",
+    "supplied",
+    "wrong",
+    "your",
+];
+
+/// Words before "code" that make it one to log in with.
+const CODE_WORDS: &[&str] = &[
+    "2fa",
+    "access",
+    "activation",
+    "auth",
+    "authorization",
+    "backup",
+    "confirmation",
+    "device",
+    "login",
+    "mfa",
+    "recovery",
+    "reset",
+    "security",
+    "sms",
+    "time",
+    "totp",
+    "verification",
+];
+
+/// Words that may stand between a noun and its value.
+const FILLERS: &[&str] = &[
+    "been",
+    "does",
+    "exist",
+    "expired",
+    "found",
+    "given",
+    "has",
+    "incorrect",
+    "invalid",
+    "is",
+    "malformed",
+    "not",
+    "passed",
+    "presented",
+    "provided",
+    "received",
+    "rejected",
+    "revoked",
+    "sent",
+    "specified",
+    "string",
+    "submitted",
+    "supplied",
+    "unknown",
+    "used",
+    "value",
+    "was",
+    "with",
+    "wrong",
+    "you",
+];
+
+/// Those after which a colon tells that the value comes.
+const TELLING: &[&str] = &["provided", "given", "supplied", "received", "sent", "presented"];
+
+/// More words between a noun and its value than sentences have.
+const MOST_FILLERS: usize = 4;
+/// More bytes than those words take.
+const MOST_BETWEEN: usize = 80;
+/// How much of a value is looked at, in bytes.
+const LONGEST_HEAD: usize = 200;
+
+/// Words that may stand between a value and the noun in "… is not a valid API key".
+const LINKS: &[&str] = &[
+    "a",
+    "access",
+    "active",
+    "an",
+    "api",
+    "auth",
+    "correct",
+    "existing",
+    "expired",
+    "incorrect",
+    "invalid",
+    "known",
+    "not",
+    "registered",
+    "revoked",
+    "the",
+    "valid",
+];
+
+pub(super) fn by_wording(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
+    if !signs.has(TOKEN_WORD) {
+        return;
+    }
+    // The last word that was looked at: its length is not asked for again.
+    let mut known = 0..0;
+    for found in FINDER.find_iter(text) {
+        let (Some((noun, kind, usual)), Some(before)) =
+            (NOUNS.get(found.pattern().as_usize()), text.get(..found.start()))
+        else {
+            continue;
+        };
+        if !begins_word(text.as_bytes(), found.start()) || before.ends_with("nexpected ") {
+            continue;
+        }
+        let nearness = match *noun {
+            "key" if follows(before, KEY_WORDS) => Close,
+            "code" if follows(before, CODE_WORDS) => Numeric,
+            _ => *usual,
+        };
+        let range = value_behind(text, found.end(), nearness, &mut known).or_else(|| {
+            let next = text.as_bytes().get(found.end());
+            let goes_on = next.is_some_and(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
+            (nearness == Close && !goes_on).then(|| value_before(before)).flatten()
+        });
+        parts.extend(range.map(|range| Part { range, kind }));
+    }
+}
+
+/// Whether a word begins at `at`, or a part of one in camel case.
+fn begins_word(bytes: &[u8], at: usize) -> bool {
+    let before = at.checked_sub(1).and_then(|i| bytes.get(i));
+    starts_word(bytes, at)
+        || before.is_some_and(u8::is_ascii_lowercase)
+            && bytes.get(at).is_some_and(u8::is_ascii_uppercase)
+}
+
+/// Whether one of `words` is the last in `before`.
+fn follows(before: &str, words: &[&str]) -> bool {
+    let end = before.trim_end_matches([' ', '-', '_']);
+    let word = end.rsplit(|c: char| !c.is_ascii_alphanumeric()).next().unwrap_or_default();
+    is_among(word, words)
+}
+
+fn is_among(word: &str, words: &[&str]) -> bool {
+    words.iter().any(|known| known.eq_ignore_ascii_case(word))
+}
+
+/// The value behind a noun that ends at `from`.
+fn value_behind(
+    text: &str,
+    from: usize,
+    nearness: Nearness,
+    known: &mut Range<usize>,
+) -> Option<Range<usize>> {
+    let mut at = from;
+    let mut is_told = false;
+    for _ in 0..=MOST_FILLERS {
+        let gap = gap_of(text.get(at..)?, at == from);
+        let has_colon = text.get(at..at + gap)?.contains(':');
+        at += gap;
+        if gap == 0 || text.as_bytes().get(at) == Some(&b'/') {
+            return None;
+        }
+        let word = text.get(at..extend(known, text.as_bytes(), at, is_of_value))?;
+        let value = word.trim_end_matches(['.', ':', '!']);
+        // What is longer shows within this what it is.
+        let head = value.get(..value.len().min(LONGEST_HEAD))?;
+        let is_secret = match nearness {
+            Loose => is_long_and_opaque(head),
+            Close => is_opaque(head),
+            Numeric => is_opaque(head) || is_short_number(head),
+        };
+        // After "provided:" comes what was provided.
+        let is_told_so =
+            is_told && has_colon && nearness != Loose && head.len() >= 8 && !is_word(head);
+        if (is_secret || is_told_so) && !head.contains("://") {
+            return Some(at..at + value.len());
+        }
+        let filler = word.strip_suffix(':').unwrap_or(word);
+        if !is_among(filler, FILLERS) {
+            return None;
+        }
+        is_told = is_among(filler, TELLING);
+        at += filler.len();
+    }
+    None
+}
+
+/// The value before a noun, of which `text` is what precedes.
+fn value_before(text: &str) -> Option<Range<usize>> {
+    let from = text.ceil_char_boundary(text.len().saturating_sub(MOST_BETWEEN));
+    let mut rest = text.trim_end_matches([' ', '-', '_']);
+    for _ in 0..=MOST_FILLERS {
+        let start = from + rest.get(from..)?.rfind(' ')? + 1;
+        let word = rest.get(start..)?;
+        rest = rest.get(..start)?.trim_end();
+        if is_among(word, &["is", "was", "isn't", "wasn't"]) {
+            let end = rest.trim_end_matches(['"', '\'', '`', '\\', ')', ']', '>']).len();
+            let bytes = rest.get(..end)?.bytes().rev();
+            let range = end - bytes.take_while(|b| is_of_value(*b)).count()..end;
+            let value = rest.get(range.clone())?;
+            return (is_opaque(value) && !value.starts_with('/')).then_some(range);
+        }
+        if !is_among(word, LINKS) {
+            return None;
+        }
+    }
+    None
+}
+
+/// The length in bytes of what may stand between a noun and the next word.
+fn gap_of(text: &str, is_first: bool) -> usize {
+    let mut rest = text;
+    loop {
+        let next = ["%20", "%22", "%27", "&quot;", "&#39;", "&#34;"]
+            .iter()
+            .find_map(|escape| rest.strip_prefix(escape));
+        let next = next.or_else(|| {
+            let mark = |c: char| {
+                c.is_whitespace() || ":=\"'`([<\\“”‘’«„".contains(c) || is_first && c == '+'
+            };
+            rest.strip_prefix(mark)
+        });
+        match next {
+            Some(next) => rest = next,
+            None => return text.len() - rest.len(),
+        }
+    }
+}
+
+const fn is_of_value(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+        || matches!(
+            byte,
+            b'_' | b'-' | b'.' | b'~' | b'+' | b'/' | b'=' | b'*' | b'$' | b'!' | b':'
+        )
+}
+
+fn is_short_number(word: &str) -> bool {
+    (4..=10).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit())
+}
+
+/// Whether `word` looks like what machines make up: letters and digits in one piece, letters of
+/// both cases in a jumble, a long number, or longer than words are. Moments, lengths of time,
+/// names of algorithms and what is masked already do not.
+pub(super) fn is_opaque(word: &str) -> bool {
+    if word.len() < 6 || word.contains("**") || is_date(word) || is_duration(word) {
+        return false;
+    }
+    let is_number = word.bytes().all(|b| b.is_ascii_digit());
+    is_number && word.len() >= 8 || pieces(word).any(is_opaque_piece)
+}
+
+/// [`is_opaque`] of at least twelve letters and digits in one piece, and no name with a number or
+/// words run together.
+fn is_long_and_opaque(word: &str) -> bool {
+    let is_jumble = |piece: &str| changes(piece, |b| u8::from(b.is_ascii_digit())) >= 3;
+    is_opaque(word)
+        && pieces(word).any(|piece| piece.len() >= 12 && (is_jumble(piece) || is_cased(piece)))
+}
+
+/// [`is_opaque`], or longer in one piece than most words are.
+pub(super) fn is_opaque_or_long(word: &str) -> bool {
+    is_opaque(word) || pieces(word).any(|piece| piece.len() >= 16 && capitals(piece) == 0)
+}
+
+/// How often the class of a byte is not the class of the next.
+fn changes(piece: &str, class: fn(u8) -> u8) -> usize {
+    piece.bytes().zip(piece.bytes().skip(1)).filter(|(a, b)| class(*a) != class(*b)).count()
+}
+
+/// Upper-case letters beyond the first.
+fn capitals(piece: &str) -> usize {
+    piece.bytes().skip(1).filter(u8::is_ascii_uppercase).count()
+}
+
+/// Whether letters of both cases are a jumble: in camel case capitals are few, or stand together.
+fn is_cased(piece: &str) -> bool {
+    let case = changes(piece, |b| u8::from(b.is_ascii_uppercase()));
+    capitals(piece) * 3 > piece.len() && case * 3 > piece.len()
+}
+
+fn pieces(word: &str) -> impl Iterator<Item = &str> {
+    word.split(|c: char| !c.is_ascii_alphanumeric()).filter(|piece| !piece.is_empty())
+}
+
+/// What begins names of algorithms, formats and protocols that end with digits.
+const NUMBERED: &[&str] = &[
+    "aes", "base", "chacha", "ed", "error", "hmac", "http", "iso", "oauth", "rfc", "rsa", "sha",
+    "x",
+];
+
+fn is_opaque_piece(piece: &str) -> bool {
+    let length = piece.len();
+    let digits = piece.bytes().filter(u8::is_ascii_digit).count();
+    if digits == length {
+        return false;
+    }
+    if digits == 0 {
+        return length >= 20 && capitals(piece) == 0 || length >= 6 && is_cased(piece);
+    }
+    let name = piece.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_numbered = NUMBERED.iter().any(|known| known.eq_ignore_ascii_case(name));
+    length >= 6 && !is_numbered
+        || length >= 4 && changes(piece, |b| u8::from(b.is_ascii_digit())) >= 2
+}
+
+/// Whether a word begins as a date of RFC 3339 does.
+fn is_date(word: &str) -> bool {
+    let shape = b"dddd-dd-dd";
+    word.len() >= shape.len()
+        && word.bytes().zip(shape).all(|(byte, wanted)| match wanted {
+            b'd' => byte.is_ascii_digit(),
+            _ => byte == b'-',
+        })
+}
+
+/// Whether a word is a length of time such as `1m30.5s`.
+fn is_duration(word: &str) -> bool {
+    let mut rest = word;
+    while !rest.is_empty() {
+        let unit = rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let next = unit.trim_start_matches(|c: char| c.is_ascii_alphabetic());
+        let name = unit.strip_suffix(next).unwrap_or(unit);
+        let is_unit = ["ns", "us", "ms", "s", "sec", "m", "min", "h", "d", "w"].contains(&name);
+        if unit.len() == rest.len() || !is_unit {
+            return false;
+        }
+        rest = next;
+    }
+    true
+}
+
+/// Words that messages say of a field, where its value could stand.
+const SAID_OF_FIELDS: &[&str] = &[
+    "a",
+    "an",
+    "at",
+    "audience",
+    "bad",
+    "can",
+    "cannot",
+    "character",
+    "characters",
+    "contact",
+    "do",
+    "does",
+    "empty",
+    "field",
+    "format",
+    "has",
+    "header",
+    "in",
+    "incorrect",
+    "invalid",
+    "is",
+    "issuer",
+    "it",
+    "length",
+    "malformed",
+    "may",
+    "mismatch",
+    "missing",
+    "must",
+    "no",
+    "not",
+    "or",
+    "parameter",
+    "please",
+    "see",
+    "should",
+    "signature",
+    "string",
+    "the",
+    "this",
+    "to",
+    "too",
+    "unauthorized",
+    "unknown",
+    "use",
+    "value",
+    "was",
+    "were",
+    "wrong",
+    "you",
+    "your",
+];
+
+/// Whether a value reads as a word of a sentence rather than as a password.
+pub(super) fn is_word(value: &str) -> bool {
+    let value = value.trim_end_matches(['.', '!']);
+    if !value.bytes().all(|b| b.is_ascii_alphabetic()) {
+        return false;
+    }
+    let ends = |ending: &str| {
+        value
+            .len()
+            .checked_sub(ending.len())
+            .and_then(|at| value.get(at..))
+            .is_some_and(|tail| value.len() >= 7 && tail.eq_ignore_ascii_case(ending))
+    };
+    SAID_OF_FIELDS.iter().any(|word| word.eq_ignore_ascii_case(value))
+        || ["ed", "ing", "ion", "able", "ible", "ment"].iter().any(|ending| ends(ending))
+}
+
+// ---- paths ------------------------------------------------------------------------------------
+
+/// Whether a part of a path after a word such as `reset` is what lets its bearer in.
+pub(super) fn is_link_secret(segment: &str) -> bool {
+    is_opaque(segment) || is_short_number(segment) && segment.len() >= 6
+}
+
+/// Whether a part of a path is too jumbled and long for a name, and no id of a common form:
+/// hexadecimal texts, UUIDs and ULIDs stay.
+pub(super) fn is_jumbled_segment(segment: &str) -> bool {
+    let body = segment.trim_end_matches('=');
+    let is_token = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
+    if body.len() < 20 || !body.bytes().all(is_token) {
+        return false;
+    }
+    let class = |b: u8| match b {
+        b'0'..=b'9' => 0,
+        b'A'..=b'Z' => 1,
+        b'a'..=b'z' => 2,
+        _ => 3,
+    };
+    let count = |wanted: u8| body.bytes().filter(|b| class(*b) == wanted).count();
+    let changes = changes(body, class);
+    let numbers = body.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).count();
+    if count(1) >= 2 && count(2) >= 2 {
+        return numbers >= 2 && changes * 2 >= body.len();
+    }
+    let is_ulid = body.len() == 26 && body.starts_with(|c: char| ('0'..='7').contains(&c));
+    let is_hex = body.bytes().all(|b| b.is_ascii_hexdigit());
+    body.len() >= 24
+        && count(3) == 0
+        && numbers >= 3
+        && changes * 4 >= body.len()
+        && !is_ulid
+        && !is_hex
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Made;
+    use super::*;
+
+    #[test]
+    fn the_finder_is_built_and_knows_each_noun() {
+        for (noun, ..) in NOUNS {
+            assert!(FINDER.is_match(noun), "{noun}");
+            let text = format!("{noun} ");
+            assert!(Signs::of(&text, Made::of(&text)).has(TOKEN_WORD), "{noun}");
+        }
+    }
+
+    #[test]
+    fn what_is_made_up_is_told_from_words_and_names() {
+        for word in [
+            "abcd1234",
+            "hunter2",
+            "tok_1a2b",
+            "aBcDeFgH",
+            "12345678",
+            "c6f3ac01-4a33-4c9b",
+            "correcthorsebatterystaple",
+            "Ab1x9f/Cd+Ef3==",
+            "1a2b3c",
+        ] {
+            assert!(is_opaque(word), "{word}");
+        }
+        for word in [
+            "sauce",
+            "provided",
+            "requestId",
+            "maxTokensPerMinute",
+            "activityLimitReached",
+            "JSONWebToken",
+            "OAuthAPI",
+            "RATE_LIMIT_EXCEEDED",
+            "rate-limit-exceeded",
+            "sha256",
+            "ed25519",
+            "OAuth2",
+            "4096",
+            "128000",
+            "1m30.5s",
+            "2026-11-11T07",
+            "us-east-1",
+            "gpt-4o-mini",
+            "application/json",
+            "v1.2.3",
+            "****1234",
+            "authentication",
+            "",
+        ] {
+            assert!(!is_opaque(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_part_of_a_path_is_told_from_a_name_and_an_id() {
+        for segment in
+            ["q7Zp2LxV9sKd4TfB8nWm3RgY6hJc", "lit3py55t21z5v55vlm25s55", "aB3-dE6_fG9hJ2kL5mN8"]
+        {
+            assert!(is_jumbled_segment(segment), "{segment}");
+        }
+        for segment in [
+            "orders",
+            "chat-completions-2024-05-13",
+            "GetUserByAccountIdAndRegion",
+            "c6f3ac01-4a33-4c9b-9d2a-2f6c1d3e4b5a",
+            "4bf92f3577b34da6a3ce929d0e0e4736",
+            "01JCH6X8Y4Q2V7M3N9K5R1T6B8",
+            "internationalization-settings-2",
+            "anthropic.claude-3-5-sonnet-20241022-v2",
+        ] {
+            assert!(!is_jumbled_segment(segment), "{segment}");
+        }
+    }
+}
