@@ -190,10 +190,31 @@ impl Event {
     /// The response in this event, as `classify` judges it. Headers of an event are an allow-listed
     /// part, so they never count as complete.
     pub fn response(&self) -> Response {
-        let mut headers = HeaderFields::with_capacity(self.headers.len() + 2);
-        for (name, value) in &self.headers {
-            headers.push(name, value);
-        }
+        self.clone().lend()
+    }
+
+    /// What `look` makes of [`Self::response`], whose texts are this event's own meanwhile: every
+    /// event is judged as it comes in, and copies would cost more than the verdict. Header names
+    /// are in lower case afterwards, and values without white space at their ends.
+    pub fn with_response<T>(&mut self, look: impl FnOnce(&Response) -> T) -> T {
+        let own = self.headers.len();
+        let response = self.lend();
+        let seen = look(&response);
+        let Response { headers, body, request, ray_id, error_code, .. } = response;
+        self.headers = headers.into_fields();
+        self.headers.truncate(own);
+        self.body_sample = body;
+        self.method = request.method;
+        self.host = request.host.unwrap_or_default();
+        self.route = request.path;
+        self.ray_id = ray_id;
+        self.error_code = error_code;
+        seen
+    }
+
+    /// The response; its texts are taken out of the event.
+    fn lend(&mut self) -> Response {
+        let mut headers = HeaderFields::from_fields(std::mem::take(&mut self.headers));
         let extra = [
             ("retry-after", self.retry_after.as_ref()),
             ("content-type", self.content_type.as_ref()),
@@ -206,13 +227,7 @@ impl Event {
         Response {
             status: self.status,
             headers,
-            body: self.body_sample.clone(),
-            request: RequestFacts {
-                method: self.method.clone(),
-                host: Some(self.host.clone()),
-                path: self.route.clone(),
-                headers: HeaderFields::new(),
-            },
+            body: self.body_sample.take(),
             observed_at: Some(self.answered_at()),
             duration: self.duration_ms.map(Millis),
             // Only the caller can know that its own breaker was open.
@@ -220,9 +235,15 @@ impl Event {
                 Some(AttemptError::CircuitOpen) => Some(Layer::Client),
                 _ => self.layer,
             },
-            ray_id: self.ray_id.clone(),
-            error_code: self.error_code.clone(),
+            ray_id: self.ray_id.take(),
+            error_code: self.error_code.take(),
             logs: self.logs(),
+            request: RequestFacts {
+                method: self.method.take(),
+                host: Some(std::mem::take(&mut self.host)),
+                path: self.route.take(),
+                headers: HeaderFields::new(),
+            },
             ..Response::default()
         }
     }

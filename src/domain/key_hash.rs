@@ -58,18 +58,19 @@ const ALGORITHMS: [&str; 10] = [
 /// (`hmac-sha256:9d3f`), or 64, 96 or 128 bare ones. Bare runs of 32 or 40 are no proof: several
 /// vendors' raw keys look just so.
 pub fn looks_hashed(text: &str) -> bool {
-    match text.split_once(':') {
-        Some((name, digest)) => {
-            ALGORITHMS.iter().any(|known| name.eq_ignore_ascii_case(known))
-                && (4..=128).contains(&digest.len())
-                && is_hex(digest)
-        }
+    let after = |name: &str| {
+        let (head, rest) = text.split_at_checked(name.len())?;
+        rest.strip_prefix(':').filter(|_| head.eq_ignore_ascii_case(name))
+    };
+    match ALGORITHMS.into_iter().find_map(after) {
+        Some(digest) => (4..=128).contains(&digest.len()) && is_hex(digest),
         None => matches!(text.len(), 64 | 96 | 128) && is_hex(text),
     }
 }
 
 fn is_hex(text: &str) -> bool {
-    text.bytes().all(|b| b.is_ascii_hexdigit())
+    // All bytes are asked, since that takes many at a time.
+    text.bytes().fold(true, |is_hex, byte| is_hex & byte.is_ascii_hexdigit())
 }
 
 #[cfg(test)]

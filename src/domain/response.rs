@@ -19,6 +19,25 @@ impl HeaderFields {
         Self(Vec::with_capacity(fields))
     }
 
+    /// Takes over fields as [`Self::push`] adds them, without copying those that are so already.
+    pub fn from_fields(mut fields: Vec<(String, String)>) -> Self {
+        for (name, value) in &mut fields {
+            name.make_ascii_lowercase();
+            for text in [name, value] {
+                let trimmed = text.trim();
+                if trimmed.len() < text.len() {
+                    *text = trimmed.to_owned();
+                }
+            }
+        }
+        Self(fields)
+    }
+
+    /// The fields themselves.
+    pub fn into_fields(self) -> Vec<(String, String)> {
+        self.0
+    }
+
     /// Adds a field; the name is put in lower case and the value loses white space at its ends.
     pub fn push(&mut self, name: &str, value: &str) {
         self.0.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));

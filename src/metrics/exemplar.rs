@@ -29,12 +29,7 @@ impl TraceIds {
     /// Reads ids in hexadecimal; `None` where the trace id is none. A span id that is none is left
     /// out.
     pub fn parse(trace: Option<&str>, span: Option<&str>) -> Option<Self> {
-        let is_hex = |text: &&str| text.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let trace = trace.filter(|trace| trace.len() == 32).filter(is_hex)?;
-        let trace = u128::from_str_radix(trace, 16).ok().filter(|id| *id != 0)?;
-        let span = span.filter(|span| span.len() == 16).filter(is_hex);
-        let span = span.and_then(|span| u64::from_str_radix(span, 16).ok()).filter(|id| *id != 0);
-        Some(Self { trace: trace.to_be_bytes(), span: span.map(u64::to_be_bytes) })
+        Some(Self { trace: bytes(trace?)?, span: span.and_then(bytes) })
     }
 
     /// The labels of an exemplar: `trace_id`, and `span_id` where there is one.
@@ -42,6 +37,13 @@ impl TraceIds {
         let span = self.span.map(|span| ("span_id", hex::encode(span)));
         std::iter::once(("trace_id", hex::encode(self.trace))).chain(span)
     }
+}
+
+/// The bytes that `text` writes in hexadecimal, where it is as long as they are and not all zero.
+fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    hex::decode_to_slice(text, &mut bytes).ok()?;
+    bytes.iter().any(|byte| *byte != 0).then_some(bytes)
 }
 
 #[cfg(test)]

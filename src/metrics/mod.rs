@@ -48,11 +48,11 @@ pub use text::Exposition;
 use crate::domain::event::{Event, Vantage};
 use crate::domain::stored::{Inserted, VerdictSummary};
 use crate::domain::time::UnixMillis;
+use foldhash::fast::RandomState;
 use notes::Notes;
 use own::Own;
 use recent::Recent;
 use series::Series;
-use std::hash::RandomState;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What stands for values beyond a cap.
@@ -105,7 +105,7 @@ impl Metrics {
             recent: Recent::default(),
             noted: Notes::default(),
         };
-        let shared = Shared { hasher: RandomState::new(), state: Mutex::new(state) };
+        let shared = Shared { hasher: RandomState::default(), state: Mutex::new(state) };
         Self { shared: Arc::new(shared) }
     }
 

@@ -9,8 +9,9 @@ use crate::domain::alerts::Noted;
 use crate::domain::alerts::notice::Subject;
 use crate::domain::event::Vantage;
 use crate::domain::time::{MINUTE_MS, UnixMillis};
+use foldhash::fast::RandomState;
 use std::collections::HashMap;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
 
 /// A minute of receipt (since 1970), a pair, who saw it, and what was noted.
 pub type NotedRow = (i64, Subject, Vantage, Noted);
@@ -21,7 +22,7 @@ const MOST: usize = 10_000;
 
 /// What was noted since it was last taken, by a hash of minute, pair and vantage.
 #[derive(Debug, Default)]
-pub(super) struct Notes(HashMap<u64, NotedRow>);
+pub(super) struct Notes(HashMap<u64, NotedRow, RandomState>);
 
 impl Notes {
     /// Notes an event that is stored.

@@ -91,13 +91,13 @@ pub(super) struct Upstream {
 #[derive(Debug, Clone)]
 pub(super) struct Names {
     most: usize,
-    places: HashMap<Box<str>, usize>,
+    places: HashMap<Box<str>, usize, foldhash::fast::RandomState>,
     pub(super) all: Vec<Box<str>>,
 }
 
 impl Names {
     fn new(most: usize) -> Self {
-        Self { most, places: HashMap::new(), all: vec![OTHER.into()] }
+        Self { most, places: HashMap::default(), all: vec![OTHER.into()] }
     }
 
     /// The place of a name, new ones included while there is room, else that of [`OTHER`].

@@ -10,7 +10,8 @@ use crate::domain::retry_after::plain_digits;
 use crate::domain::spelling::spelled_enum;
 use crate::domain::stored::VerdictSummary;
 use crate::domain::time::UnixMillis;
-use std::hash::{BuildHasher, RandomState};
+use foldhash::fast::RandomState;
+use std::hash::BuildHasher as _;
 
 spelled_enum! {
     /// How an attempt ended, by its status code.

@@ -30,7 +30,7 @@ use crate::domain::event::Event;
 use crate::domain::stored::NewEvent;
 
 /// Puts the verdict beside an event.
-pub fn judge(event: Event) -> NewEvent {
-    let verdict = classify::summarize(&event.response());
+pub fn judge(mut event: Event) -> NewEvent {
+    let verdict = event.with_response(classify::summarize);
     NewEvent { event, verdict }
 }

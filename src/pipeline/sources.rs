@@ -8,8 +8,9 @@ use crate::domain::sources::{Share, Sighting, SourceKey};
 use crate::domain::time::{DAY_MS, MINUTE_MS, UnixMillis};
 use crate::metrics::{Metrics, Operation};
 use crate::store::{SourceSums, Store, StoreError};
+use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::BuildHasher as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -18,11 +19,14 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// Most sources between two writings; further ones are left out until then.
 const MOST: usize = 2_000;
 
+/// Sums by a hash of the source.
+type Sums = HashMap<u64, (SourceKey, SourceSums), RandomState>;
+
 /// Sums by source. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct SourceTally {
     hasher: RandomState,
-    sums: Arc<Mutex<HashMap<u64, (SourceKey, SourceSums)>>>,
+    sums: Arc<Mutex<Sums>>,
 }
 
 impl SourceTally {
@@ -60,10 +64,12 @@ impl SourceTally {
                 sum.language.clone_from(&sighting.language);
             }
             *sum.minutes.entry(sighting.at.0.div_euclid(MINUTE_MS)).or_default() += 1;
+            let shares = sum.traits.entry(day).or_default();
             for (kind, has) in sighting.traits() {
-                let share = sum.traits.entry((day, kind)).or_default();
-                share.of += 1;
-                share.had += i64::from(has);
+                if let Some(share) = shares.get_mut(kind as usize) {
+                    share.of += 1;
+                    share.had += i64::from(has);
+                }
             }
         }
     }
@@ -107,7 +113,7 @@ impl SourceTally {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u64, (SourceKey, SourceSums)>> {
+    fn lock(&self) -> MutexGuard<'_, Sums> {
         self.sums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -133,9 +139,11 @@ fn merge(sum: &mut SourceSums, more: SourceSums) {
     for (minute, n) in more.minutes {
         *sum.minutes.entry(minute).or_default() += n;
     }
-    for (key, Share { had, of }) in more.traits {
-        let share = sum.traits.entry(key).or_default();
-        share.had += had;
-        share.of += of;
+    for (day, shares) in more.traits {
+        let known = sum.traits.entry(day).or_default();
+        for (share, Share { had, of }) in known.iter_mut().zip(shares) {
+            share.had += had;
+            share.of += of;
+        }
     }
 }

@@ -135,7 +135,8 @@ impl Draft {
 /// A text without zero bytes that fits an index: a longer one is cut and its hash put behind, so
 /// that two long ones stay two.
 fn fitting(text: String, limit: usize) -> String {
-    let text = if text.contains('\0') { text.replace('\0', "\u{fffd}") } else { text };
+    let has_zero = memchr::memchr(0, text.as_bytes()).is_some();
+    let text = if has_zero { text.replace('\0', "\u{fffd}") } else { text };
     if text.len() <= limit {
         return text;
     }

@@ -15,8 +15,9 @@
 use super::OTHER;
 use super::rows::SeriesKey;
 use crate::domain::event::Event;
+use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
-use std::hash::{BuildHasher, RandomState};
+use std::hash::BuildHasher as _;
 use std::sync::{PoisonError, RwLock};
 
 /// One service may have this part of all series.
@@ -70,15 +71,15 @@ pub struct SeriesBound {
 #[derive(Debug, Default)]
 struct Known {
     /// Hashes of names; that two collide is unlikely and costs one series more than the bound.
-    all: HashSet<u64>,
+    all: HashSet<u64, RandomState>,
     /// How many of them a service has, by the hash of its name.
-    by_service: HashMap<u64, usize>,
+    by_service: HashMap<u64, usize, RandomState>,
 }
 
 impl SeriesBound {
     /// Allows `most` series, at least 100, of which there are none yet.
     pub fn new(most: usize) -> Self {
-        Self { most: most.max(100), hasher: RandomState::new(), known: RwLock::default() }
+        Self { most: most.max(100), hasher: RandomState::default(), known: RwLock::default() }
     }
 
     /// Takes over a series that is there.

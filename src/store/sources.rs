@@ -4,7 +4,7 @@ use super::reader::{Arg, marks};
 use super::transact::Statement;
 use super::{Store, StoreError};
 use crate::domain::event::Vantage;
-use crate::domain::sources::{Input, LOOKED_BACK, Share, Source, SourceKey, Trait};
+use crate::domain::sources::{Input, LOOKED_BACK, Share, Source, SourceKey, TRAITS, Trait};
 use crate::domain::time::{DAY_MS, MINUTE_MS, UnixMillis};
 use sha2::{Digest as _, Sha256};
 use std::collections::{BTreeMap, HashMap};
@@ -25,8 +25,8 @@ pub struct SourceSums {
     pub language: Option<String>,
     /// Events by minute (since 1970).
     pub minutes: BTreeMap<i64, i64>,
-    /// What they carry, by day of receipt.
-    pub traits: BTreeMap<(i64, Trait), Share>,
+    /// What they carry, by day of receipt (since 1970), in the order of [`Trait::ALL`].
+    pub traits: BTreeMap<i64, [Share; TRAITS]>,
 }
 
 /// Rows that one statement adds.
@@ -132,7 +132,10 @@ impl Store {
             for (minute, events) in sums.minutes.range(oldest..) {
                 minutes.push(vec![(*minute).into(), id.into(), (*events).into()]);
             }
-            for ((day, kind), share) in &sums.traits {
+            let shares = sums.traits.iter().flat_map(|(day, shares)| {
+                Trait::ALL.iter().zip(shares).map(move |(kind, share)| (day, kind, share))
+            });
+            for (day, kind, share) in shares.filter(|(.., share)| share.of > 0) {
                 traits.push(vec![
                     (*day).into(),
                     id.into(),

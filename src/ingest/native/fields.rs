@@ -77,7 +77,7 @@ pub(super) fn is_null(raw: &RawValue) -> bool {
 pub(super) fn text_of(raw: &RawValue) -> Result<Cow<'_, str>, &'static str> {
     let json = raw.get();
     if let Some(inner) = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
-        if !inner.contains('\\') {
+        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
             return Ok(Cow::Borrowed(inner));
         }
         return serde_json::from_str::<String>(json)

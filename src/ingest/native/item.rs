@@ -5,6 +5,7 @@
 //! than losing the attempt.
 
 use super::fields::{self, Key, describe, is_null};
+use super::repeats::{self, Rules};
 use super::{DecodeOptions, Decoded, RawKeys, Reject, upstream};
 use crate::domain::classify;
 use crate::domain::event::{Event, Vantage};
@@ -43,6 +44,16 @@ macro_rules! fields {
         /// The names of every field of a native event.
         pub const FIELDS: &[&str] = &[$(stringify!($name)),+];
 
+        #[expect(non_camel_case_types, reason = "each is spelled as in JSON")]
+        #[derive(Debug, Clone, Copy)]
+        enum Field {
+            $($name),+
+        }
+
+        impl Field {
+            const ALL: &[Self] = &[$(Self::$name),+];
+        }
+
         /// What was sent, not looked into yet.
         #[derive(Default)]
         struct Slots<'a> {
@@ -52,10 +63,9 @@ macro_rules! fields {
         }
 
         impl<'a> Slots<'a> {
-            fn slot(&mut self, key: &str) -> Option<(&'static str, &mut Option<&'a RawValue>)> {
-                match key {
-                    $(stringify!($name) => Some((stringify!($name), &mut self.$name)),)+
-                    _ => None,
+            fn slot(&mut self, field: Field) -> &mut Option<&'a RawValue> {
+                match field {
+                    $(Field::$name => &mut self.$name,)+
                 }
             }
         }
@@ -71,6 +81,76 @@ fields! {
     count,
 }
 
+/// Where in [`FIELDS`] each is, at [`place_of`] its name or the next free place; beyond the list where
+/// there is none.
+static PLACES: [u8; 256] = {
+    assert!(FIELDS.len() < 128, "a place is a byte, and half of them are free");
+    let mut places = [u8::MAX; 256];
+    let mut at = 0;
+    while at < FIELDS.len() {
+        let mut place = place_of(FIELDS[at].as_bytes());
+        while places[place as usize] != u8::MAX {
+            place = place.wrapping_add(1);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "asserted above")]
+        {
+            places[place as usize] = at as u8;
+        }
+        at += 1;
+    }
+    places
+};
+
+/// A number that most names of fields have for themselves.
+#[expect(clippy::cast_possible_truncation, reason = "any number will do")]
+const fn place_of(name: &[u8]) -> u8 {
+    let [first, .., last] = name else { return 0 };
+    let middle = name[name.len() / 2];
+    (name.len() as u8)
+        .wrapping_add(first.wrapping_mul(4))
+        .wrapping_add(last.wrapping_mul(6))
+        .wrapping_add(middle)
+}
+
+impl Field {
+    /// The field with a name.
+    fn named(name: &[u8]) -> Option<(Self, &'static str)> {
+        let mut place = place_of(name);
+        loop {
+            let at = usize::from(*PLACES.get(usize::from(place))?);
+            let (field, known) = (*Self::ALL.get(at)?, *FIELDS.get(at)?);
+            if known.as_bytes() == name {
+                return Some((field, known));
+            }
+            place = place.wrapping_add(1);
+        }
+    }
+}
+
+/// A key of an item: the field that it names, if any.
+struct Named(Option<(Field, &'static str)>);
+
+impl<'de> Deserialize<'de> for Named {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl Visitor<'_> for Text {
+            type Value = Named;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a key")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Named, E> {
+                Ok(Named(Field::named(bytes)))
+            }
+        }
+
+        // As bytes, a lone surrogate in a key is no error.
+        deserializer.deserialize_bytes(Text)
+    }
+}
+
 impl<'de> Deserialize<'de> for Slots<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
@@ -84,14 +164,14 @@ impl<'de> Deserialize<'de> for Slots<'de> {
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut slots = Slots::default();
-                while let Some(key) = map.next_key::<Key<'de>>()? {
-                    let Some((name, slot)) = slots.slot(key.as_str()) else {
+                while let Some(Named(key)) = map.next_key()? {
+                    let Some((field, name)) = key else {
                         map.next_value::<IgnoredAny>()?;
                         slots.unknown += 1;
                         continue;
                     };
                     let value = map.next_value::<&'de RawValue>()?;
-                    if slot.replace(value).is_some() {
+                    if slots.slot(field).replace(value).is_some() {
                         slots.twice.get_or_insert(name);
                     }
                 }
@@ -195,7 +275,7 @@ fn event(slots: &Slots<'_>, reader: &mut Reader<'_>) -> Result<Event, Fault> {
     if let Some(name) = slots.twice {
         return fault(name, "given more than once");
     }
-    let Some(service) = reader.id("service", slots.service)? else {
+    let Some(service) = reader.name("service", slots.service)? else {
         return fault(
             "service",
             "missing: expected the name of the calling service, such as \"checkout\"",
@@ -229,8 +309,8 @@ fn event(slots: &Slots<'_>, reader: &mut Reader<'_>) -> Result<Event, Fault> {
         duration_ms: millis("duration_ms", slots.duration_ms)?,
         vantage: reader.word("vantage", slots.vantage)?.unwrap_or(Vantage::Client),
         service,
-        environment: reader.id("environment", slots.environment)?,
-        instance: reader.id("instance", slots.instance)?,
+        environment: reader.name("environment", slots.environment)?,
+        instance: reader.name("instance", slots.instance)?,
         retry_layer: reader.word("retry_layer", slots.retry_layer)?,
         priority: reader.text("priority", slots.priority, 64)?,
         method: reader.method(slots.method)?,
@@ -268,7 +348,7 @@ fn event(slots: &Slots<'_>, reader: &mut Reader<'_>) -> Result<Event, Fault> {
     // A body is kept for limited or failed attempts only; a limit may come with status 200.
     if event.body_sample.is_some()
         && event.is_success()
-        && !classify::summarize(&event.response()).limited
+        && !event.with_response(classify::summarize).limited
     {
         event.body_sample = None;
     }
@@ -439,12 +519,22 @@ impl Reader<'_> {
     }
 
     fn redacted(&mut self, text: String, cap: usize) -> String {
-        self.kept(redact::owned(text), cap)
+        self.redacted_by(Rules::Text, text, cap)
     }
 
-    fn kept(&mut self, redacted: redact::Redacted, cap: usize) -> String {
-        self.redactions = self.redactions.saturating_add(redacted.count);
-        let (text, is_cut) = fields::shorten(redacted.text, cap);
+    fn redacted_by(&mut self, rules: Rules, mut text: String, cap: usize) -> String {
+        if !repeats::is_known(rules, &text) {
+            let redacted = match rules {
+                Rules::Route => redact::route(&text),
+                _ => redact::owned(text),
+            };
+            self.redactions = self.redactions.saturating_add(redacted.count);
+            text = redacted.text;
+            if redacted.count == 0 {
+                repeats::note(rules, &text);
+            }
+        }
+        let (text, is_cut) = fields::shorten(text, cap);
         self.shortened += u64::from(is_cut);
         text
     }
@@ -454,6 +544,28 @@ impl Reader<'_> {
     fn id(&mut self, field: &'static str, raw: Option<&RawValue>) -> Result<Option<String>, Fault> {
         let text = self.raw_text(field, raw, fields::clean)?;
         Ok(text.map(|text| self.stored_id(text)))
+    }
+
+    /// An id that many events share.
+    fn name(
+        &mut self,
+        field: &'static str,
+        raw: Option<&RawValue>,
+    ) -> Result<Option<String>, Fault> {
+        let text = self.raw_text(field, raw, fields::clean)?;
+        Ok(text.map(|text| self.stored_name(text)))
+    }
+
+    fn stored_name(&mut self, text: String) -> String {
+        if repeats::is_known(Rules::Id, &text) {
+            return text;
+        }
+        let changes = (self.redactions, self.shortened);
+        let name = self.stored_id(text);
+        if changes == (self.redactions, self.shortened) {
+            repeats::note(Rules::Id, &name);
+        }
+        name
     }
 
     fn stored_id(&mut self, mut text: String) -> String {
@@ -605,7 +717,7 @@ impl Reader<'_> {
 
     fn host(&mut self, host: &str) -> String {
         // Before the case goes: some tokens are known by it.
-        let stored = self.stored_id(host.to_owned());
+        let stored = self.stored_name(host.to_owned());
         if stored == host { host.to_lowercase() } else { stored }
     }
 
@@ -618,7 +730,7 @@ impl Reader<'_> {
             None => upstream::without_query(text),
         };
         self.count_secrets(query);
-        (!path.is_empty()).then(|| self.kept(redact::route(path), 512))
+        (!path.is_empty()).then(|| self.redacted_by(Rules::Route, path.to_owned(), 512))
     }
 
     /// What is dropped with a query string counts where it was secret.

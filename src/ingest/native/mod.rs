@@ -6,9 +6,11 @@
 //! - [`item`]: from one JSON object to an [`Event`], field by field.
 //! - [`fields`]: how a value of JSON becomes a checked value.
 //! - [`upstream`]: host and route out of what was sent.
+//! - [`repeats`]: texts that were looked through before.
 
 mod fields;
 mod item;
+mod repeats;
 mod upstream;
 
 use crate::domain::event::Event;
