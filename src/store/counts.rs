@@ -425,12 +425,13 @@ impl Store {
             })
             .collect()
     }
+}
 
+impl Reader {
     /// Whether an event of `vantage` is stored for the slots that the view touches. Gateways and
     /// origins report under their own names, so that the upstream decides where one is given.
     pub(super) async fn has_vantage(
-        &self,
-        reader: &mut Reader,
+        &mut self,
         view: &View,
         vantage: Vantage,
     ) -> Result<bool, StoreError> {
@@ -442,11 +443,9 @@ impl Store {
         let mut args = vec![Arg::Int(from), Arg::Int(to), vantage.as_str().into()];
         let text = sql::clock(sql::HAS_VANTAGE, view.time);
         let text = sql::scope(&text, &scope, sql::ALL_SERIES, &mut args);
-        Ok(reader.first(text, &args).await?.is_some())
+        Ok(self.first(text, &args).await?.is_some())
     }
-}
 
-impl Reader {
     pub(super) async fn marks(&mut self, scope: &Scope) -> Result<Vec<Mark>, StoreError> {
         let args = [Arg::MaybeText(scope.service.clone()), Arg::MaybeText(scope.upstream.clone())];
         let rows = self.all(sql::MARKS, &args).await?;

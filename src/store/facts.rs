@@ -156,10 +156,10 @@ impl Store {
             observations = joined(reader, source, &attempts).await?;
             prove(&mut attempts, &observations);
             // What is counted is no observation of itself; only those further inside are.
-            has_gateway_source = source < Vantage::Gateway
-                && self.has_vantage(reader, view, Vantage::Gateway).await?;
+            has_gateway_source =
+                source < Vantage::Gateway && reader.has_vantage(view, Vantage::Gateway).await?;
             has_origin_source =
-                source < Vantage::Origin && self.has_vantage(reader, view, Vantage::Origin).await?;
+                source < Vantage::Origin && reader.has_vantage(view, Vantage::Origin).await?;
         }
         Ok(Seen {
             counts,

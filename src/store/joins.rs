@@ -3,7 +3,7 @@
 
 use super::lists::{identity, order};
 use super::reader::{Arg, Reader};
-use super::{Store, StoreError, sql};
+use super::{Look, StoreError, sql};
 use crate::domain::checklist::operations::{MAX_RECORDS, joined_attempts};
 use crate::domain::event::Vantage;
 use crate::domain::joins::{self, Coverage, NEAR};
@@ -27,13 +27,13 @@ const FOLLOWED_MS: i64 = HOUR_MS;
 
 type Found = BTreeMap<(UnixMillis, String), StoredEvent>;
 
-impl Store {
+impl Look {
     /// Everything with a request, ray or trace id in common with `events`, themselves left out, in
     /// the order it was sent, within [`FOLLOWED_MS`] of them; at most [`MOST_LINKED`]. Ids of what was
     /// found are followed.
     #[tracing::instrument(name = "db.joins.linked", level = "debug", skip_all)]
-    pub async fn linked(&self, events: &[StoredEvent]) -> Result<Vec<StoredEvent>, StoreError> {
-        let mut reader = self.reader().await?;
+    pub async fn linked(&mut self, events: &[StoredEvent]) -> Result<Vec<StoredEvent>, StoreError> {
+        let reader = &mut self.0;
         let own: HashSet<(String, UnixMillis)> = events.iter().map(identity).collect();
         let mut found = Found::new();
         let mut asked: HashSet<String> = HashSet::new();
@@ -49,19 +49,13 @@ impl Store {
             let traces =
                 new_ids(&fresh, |s| s.event.trace_id.iter().cloned().collect(), &mut asked);
             fresh.clear();
-            let looks: [(&[&str], Vec<String>); 2] =
-                [(&["request_id", "ray_id"], requests), (&["trace_id"], traces)];
-            for (columns, ids) in looks {
-                for stored in
-                    reader.holding(columns, &ids, Some(near), "1 = 1", MOST_LINKED).await?
+            for stored in reader.holding_any(&requests, &traces, near).await? {
+                let (id, at) = identity(&stored);
+                if !own.contains(&(id.clone(), at))
+                    && found.len() < MOST_LINKED
+                    && found.insert((at, id), stored.clone()).is_none()
                 {
-                    let (id, at) = identity(&stored);
-                    if !own.contains(&(id.clone(), at))
-                        && found.len() < MOST_LINKED
-                        && found.insert((at, id), stored.clone()).is_none()
-                    {
-                        fresh.push(stored);
-                    }
+                    fresh.push(stored);
                 }
             }
             if fresh.is_empty() {
@@ -76,9 +70,8 @@ impl Store {
     /// What gateways and origins recorded of attempts to the same upstream around one, so that a
     /// record which is missing can be told from one that was never kept.
     #[tracing::instrument(name = "db.joins.coverage", level = "debug", skip_all)]
-    pub async fn coverage(&self, attempt: &StoredEvent) -> Result<Coverage, StoreError> {
-        let mut reader = self.reader().await?;
-        let reader = &mut reader;
+    pub async fn coverage(&mut self, attempt: &StoredEvent) -> Result<Coverage, StoreError> {
+        let reader = &mut self.0;
         let at = attempt.event.occurred_at;
         let source = attempt.event.vantage;
         if reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_none() {
@@ -92,8 +85,8 @@ impl Store {
         };
         let wide = view(at.plus(Millis(-SENDS_MS)), at.plus(Millis(SENDS_MS)));
         let sends = [
-            self.has_vantage(reader, &wide, Vantage::Gateway).await?,
-            self.has_vantage(reader, &wide, Vantage::Origin).await?,
+            reader.has_vantage(&wide, Vantage::Gateway).await?,
+            reader.has_vantage(&wide, Vantage::Origin).await?,
         ];
         let mut others = Vec::new();
         let sides =
@@ -164,6 +157,28 @@ pub(super) async fn joined(
 }
 
 impl Reader {
+    /// Events near a time that have one of `requests` as request or ray id, or one of `traces` as
+    /// trace id, at most [`MOST_LINKED`] of each [`IDS_AT_ONCE`] ids. One look for both kinds.
+    async fn holding_any(
+        &mut self,
+        requests: &[String],
+        traces: &[String],
+        near: Window,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let columns = &["request_id", "ray_id", "trace_id"];
+        let ids = [requests, traces].concat();
+        let mut found = self.holding(columns, &ids, Some(near), "1 = 1", MOST_LINKED).await?;
+        found.retain(|StoredEvent { event, .. }| {
+            let is_one = |ids: &[String], id: &Option<String>| {
+                id.as_ref().is_some_and(|id| ids.contains(id))
+            };
+            is_one(requests, &event.request_id)
+                || is_one(requests, &event.ray_id)
+                || is_one(traces, &event.trace_id)
+        });
+        Ok(found)
+    }
+
     /// Events that have one of `ids` in one of `columns` and fulfil a condition, at most `most` of
     /// each [`IDS_AT_ONCE`] ids.
     async fn holding(

@@ -4,7 +4,7 @@ use super::batch::ACTORS;
 use super::reader::{Arg, Reader, Row, Snapshot, in_slices, is_one_of, marks};
 use super::rows::Named;
 use super::sums::{SLOT, minute};
-use super::{Store, StoreError, rows, sql};
+use super::{Look, Store, StoreError, rows, sql};
 use crate::domain::event::{AttemptError, Vantage};
 use crate::domain::stored::{
     Cursor, Dimension, Matches, RowFilter, RowPage, StoredEvent, TimeBasis, View,
@@ -26,29 +26,29 @@ const MANY: usize = 256;
 /// Events fetched by identity in one statement.
 const REFS_AT_ONCE: usize = 200;
 
-impl Store {
+impl Look {
     /// Every event with one id, oldest first: more than one where a sender used it again at
     /// another time.
     #[tracing::instrument(name = "db.events.by_id", level = "debug", skip_all)]
-    pub async fn events_by_id(&self, event_id: &str) -> Result<Vec<StoredEvent>, StoreError> {
+    pub async fn events_by_id(&mut self, event_id: &str) -> Result<Vec<StoredEvent>, StoreError> {
         let ids = [event_id.to_owned()];
-        let matches = self.reader().await?.with_id(&["event_id"], &ids, LOOKUP_LIMIT).await?;
+        let matches = self.0.with_id(&["event_id"], &ids, LOOKUP_LIMIT).await?;
         Ok(matches.events)
     }
 
     /// What was seen of one operation, in the order it was sent; at most [`OPERATION_LIMIT`].
     #[tracing::instrument(name = "db.operations.get", level = "debug", skip_all)]
-    pub async fn operation(&self, operation_id: &str) -> Result<Matches, StoreError> {
+    pub async fn operation(&mut self, operation_id: &str) -> Result<Matches, StoreError> {
         let ids = [operation_id.to_owned()];
-        self.reader().await?.with_id(&["operation_id"], &ids, OPERATION_LIMIT).await
+        self.0.with_id(&["operation_id"], &ids, OPERATION_LIMIT).await
     }
 
     /// Events that carry `id` as event, operation, request, ray or trace id, in the order they were
     /// sent; at most [`LOOKUP_LIMIT`]. A ray id is found with and without the place behind its
     /// hyphen.
     #[tracing::instrument(name = "db.events.lookup", level = "debug", skip_all)]
-    pub async fn lookup(&self, id: &str) -> Result<Matches, StoreError> {
-        let mut reader = self.reader().await?;
+    pub async fn lookup(&mut self, id: &str) -> Result<Matches, StoreError> {
+        let reader = &mut self.0;
         let ids = [id.to_owned()];
         let mut found = Vec::new();
         let mut seen = HashSet::new();
@@ -87,6 +87,23 @@ impl Store {
         is_complete &= found.len() <= most;
         found.truncate(most);
         Ok(Matches { events: found, is_complete })
+    }
+}
+
+impl Store {
+    /// [`Look::events_by_id`] in a look of its own.
+    pub async fn events_by_id(&self, event_id: &str) -> Result<Vec<StoredEvent>, StoreError> {
+        self.look().await?.events_by_id(event_id).await
+    }
+
+    /// [`Look::operation`] in a look of its own.
+    pub async fn operation(&self, operation_id: &str) -> Result<Matches, StoreError> {
+        self.look().await?.operation(operation_id).await
+    }
+
+    /// [`Look::lookup`] in a look of its own.
+    pub async fn lookup(&self, id: &str) -> Result<Matches, StoreError> {
+        self.look().await?.lookup(id).await
     }
 
     /// Attempts that a filter names, from the view's [`Self::source`], newest first, at most `limit` (and [`PAGE_LIMIT`]),

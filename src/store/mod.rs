@@ -106,7 +106,16 @@ enum Pool {
     Postgres(Box<PostgresStore>),
 }
 
+/// One look at the database: what is asked through it is of one moment, and costs one snapshot.
+#[derive(Debug)]
+pub struct Look(Reader);
+
 impl Store {
+    /// Begins a [`Look`].
+    pub async fn look(&self) -> Result<Look, StoreError> {
+        Ok(Look(self.reader().await?))
+    }
+
     /// Opens the database at `sqlite://file` or `postgres://…`, creates a SQLite file that isn't
     /// there, and applies what its schema lacks.
     pub async fn open(database_url: &str) -> Result<Self, StoreError> {

@@ -228,10 +228,10 @@ async fn joins_are_followed(store: Store) {
     use retrylens::domain::joins::{Ladder, Links, Sight};
     let intake = stored(&store).await;
     let attempt = store.events_by_id("c-bad").await.unwrap();
-    let linked = store.linked(&attempt).await.unwrap();
+    let linked = store.look().await.unwrap().linked(&attempt).await.unwrap();
     let has = |id: &str| linked.iter().any(|one| one.event.request_id.as_deref() == Some(id));
     assert!(has("bad") && has("gw-bad"), "{linked:#?}");
-    let coverage = store.coverage(&attempt[0]).await.unwrap();
+    let coverage = store.look().await.unwrap().coverage(&attempt[0]).await.unwrap();
     assert_eq!(
         coverage.of_missing(retrylens::domain::event::Vantage::Gateway, "nginx").0,
         Sight::NotSeen

@@ -71,11 +71,12 @@ pub(crate) async fn event(
     State(state): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Json<Events>, Failure> {
-    let events = state.store.events_by_id(&id).await?;
+    let mut look = state.store.look().await?;
+    let events = look.events_by_id(&id).await?;
     if events.is_empty() {
         return Err(Failure::not_found("event"));
     }
-    let stories = stories(&state.store, &events).await?;
+    let stories = stories(&mut look, &events).await?;
     let items = events.iter().zip(&stories).map(|(one, story)| EventOut::of(one, Some(story)));
     Ok(Json(Events { items: items.collect(), next: None }))
 }

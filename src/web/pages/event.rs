@@ -289,11 +289,12 @@ pub(crate) async fn show(
     State(state): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Html<String>, Failure> {
-    let events = state.store.events_by_id(&id).await?;
+    let mut look = state.store.look().await?;
+    let events = look.events_by_id(&id).await?;
     if events.is_empty() {
         return Err(Failure::not_found("event"));
     }
-    let stories = stories(&state.store, &events).await?;
+    let stories = stories(&mut look, &events).await?;
     render(&EventPage::new(&id, &events, &stories))
 }
 
@@ -305,11 +306,12 @@ pub(crate) async fn document(
     State(state): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<axum::response::Response, Failure> {
-    let events = state.store.events_by_id(&id).await?;
+    let mut look = state.store.look().await?;
+    let events = look.events_by_id(&id).await?;
     if events.is_empty() {
         return Err(Failure::not_found("event"));
     }
-    let stories = stories(&state.store, &events).await?;
+    let stories = stories(&mut look, &events).await?;
     let base = state.config.server.base();
     let mut text = String::new();
     for (index, (stored, story)) in events.iter().zip(&stories).enumerate() {

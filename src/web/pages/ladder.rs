@@ -8,7 +8,7 @@ use crate::domain::joins::{Got, Hop, Ladder, Links, Sight};
 use crate::domain::response::Response;
 use crate::domain::stored::StoredEvent;
 use crate::export::markdown;
-use crate::store::{Store, StoreError};
+use crate::store::{Look, StoreError};
 use serde::Serialize;
 use std::fmt::Write as _;
 use utoipa::ToSchema;
@@ -253,13 +253,13 @@ pub struct Story {
 }
 
 /// The stories of `events`, one each: what has an id in common with them, put together.
-pub async fn stories(store: &Store, events: &[StoredEvent]) -> Result<Vec<Story>, StoreError> {
-    stories_with(store, events, &[]).await
+pub async fn stories(look: &mut Look, events: &[StoredEvent]) -> Result<Vec<Story>, StoreError> {
+    stories_with(look, events, &[]).await
 }
 
 /// As [`stories`], where records are known already: those of an operation, by its id.
 pub async fn stories_with(
-    store: &Store,
+    look: &mut Look,
     events: &[StoredEvent],
     known: &[StoredEvent],
 ) -> Result<Vec<Story>, StoreError> {
@@ -269,7 +269,7 @@ pub async fn stories_with(
                 && record.event.occurred_at == one.event.occurred_at
         })
     };
-    let mut linked = store.linked(events).await?;
+    let mut linked = look.linked(events).await?;
     linked.retain(|one| !is_known(one));
     linked.extend_from_slice(known);
     let all = || events.iter().chain(&linked);
@@ -292,7 +292,7 @@ pub async fn stories_with(
             _ => all().find(is_of).unwrap_or(stored),
         };
         let joined = links.find(base);
-        let coverage = if place < COVERED { Some(store.coverage(base).await?) } else { None };
+        let coverage = if place < COVERED { Some(look.coverage(base).await?) } else { None };
         let ladder = Ladder::new(base, &joined, coverage.as_ref());
         stories.push(Story {
             ladder: LadderOut::of(&ladder),

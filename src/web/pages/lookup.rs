@@ -76,16 +76,18 @@ pub(crate) async fn show(
 ) -> Result<Html<String>, Failure> {
     // An id that looks secret is stored, found and shown as what stands in for it.
     let stored = |id: &str| native::stored_id(id, &state.hasher);
+    let mut look = state.store.look().await?;
     let found = match params.wanted() {
-        Some(id) => state.store.lookup(&stored(id)).await?,
+        Some(id) => look.lookup(&stored(id)).await?,
         None => Matches { events: Vec::new(), is_complete: true },
     };
     let asked = filled(params.id.as_deref()).map(stored).unwrap_or_default();
     // One event is shown whole.
     let told = match found.events.as_slice() {
-        one @ [_] => stories(&state.store, one).await?,
+        one @ [_] => stories(&mut look, one).await?,
         _ => Vec::new(),
     };
+    drop(look);
     let mut page = LookupPage::new(&asked, &found, told.first());
     if found.events.is_empty() {
         let events = state.store.kept().await?.events;

@@ -184,14 +184,16 @@ fn wait(before: &StoredEvent, after: &StoredEvent) -> WaitOut {
 impl Operation {
     /// Reads an operation with what others saw of it; `None` where nothing has the id.
     pub async fn fetch(store: &Store, operation_id: &str) -> Result<Option<Self>, StoreError> {
-        let matches = store.operation(operation_id).await?;
+        let mut look = store.look().await?;
+        let matches = look.operation(operation_id).await?;
         let (rungs, observed) = parted(&matches);
         let first: Vec<StoredEvent> = rungs.into_iter().take(LADDERS).cloned().collect();
         let observed: Vec<StoredEvent> = observed.into_iter().cloned().collect();
         let stories = match first.as_slice() {
             [] => Vec::new(),
-            first => stories_with(store, first, &observed).await?,
+            first => stories_with(&mut look, first, &observed).await?,
         };
+        drop(look);
         let mut operation = Self::of(operation_id, &matches, &stories);
         if let (Some(operation), Some(first)) = (&mut operation, first.first()) {
             let is_seen_whole = matches.events.iter().all(|stored| {

@@ -46,7 +46,7 @@ pub async fn find(state: &AppState, read: &mut Read) -> Result<(), Failure> {
     for judged in read.judged.iter_mut().take(MOST) {
         let response = &mut judged.case.response;
         let Some((mut attempt, has_time)) = as_attempt(state, response) else { continue };
-        let linked = state.store.linked(std::slice::from_ref(&attempt)).await?;
+        let linked = state.store.look().await?.linked(std::slice::from_ref(&attempt)).await?;
         if linked.is_empty() {
             continue;
         }
