@@ -429,7 +429,7 @@ const WORDS: &[(&[u8; 3], u8)] = &[
     (b"dpo", TOKEN_WORD),
     (b"web", HOOK_WORD),
     // Of "reset", "verify", "confirm", "activate", "invite", "join", "magic", "unsubscribe",
-    // "recover" and "hook": letters that few other words have.
+    // "recover", "hook" and "share": letters that few other words have.
     (b"ese", LINK_WORD),
     (b"rif", LINK_WORD),
     (b"irm", LINK_WORD),
@@ -440,6 +440,7 @@ const WORDS: &[(&[u8; 3], u8)] = &[
     (b"bsc", LINK_WORD),
     (b"cov", LINK_WORD),
     (b"hoo", LINK_WORD),
+    (b"sha", LINK_WORD),
 ];
 
 /// The last three letters as a number of 15 bits, after `letter`. Case does not matter.
@@ -959,7 +960,7 @@ const BEARER_WORDS: [&str; 34] = [
 fn is_grant(value: &str) -> bool {
     let name = value.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_of_error = name.bytes().all(|b| b.is_ascii_uppercase() || matches!(b, b'_' | b'-'));
-    value.len() >= 8 && wording::is_opaque(value) && !is_of_error && !value.starts_with("0x")
+    value.len() >= 6 && wording::is_opaque(value) && !is_of_error && !value.starts_with("0x")
 }
 
 /// Whether a `Basic` value is base64 of `user:password` (RFC 7617), and no word of prose.
@@ -1030,7 +1031,7 @@ static NAME: LazyLock<String> = LazyLock::new(|| {
 /// Such a name, then `:` or `=` (also escaped), then the value, quoted or bare.
 static PAIR: LazyLock<Regex> = LazyLock::new(|| {
     compiled(&format!(
-        r#"(?i){BOUNDARY}{}(?:{QUOTE}|\\+)?(?P<s>\s*(?:[:=]|%(?:25)?3[ad]|\\u003[ad])\s*)(?:\\*"(?P<d>[^"\\]+)|'(?P<q>[^'\\]+)|{QUOTE}?(?P<b>[^\s"'&,;<>{{}}()|\\]+))"#,
+        r#"(?i){BOUNDARY}{}(?:{QUOTE}|\\+)?(?P<s>\s*(?:[:=]|%(?:25)?3[ad]|\\u003[ad])\s*)(?:\[?\\*"(?P<d>[^"\\]+)|\[?'(?P<q>[^'\\]+)|{QUOTE}?(?P<b>[^\s"'&,;<>{{}}()|\\]+))"#,
         *NAME
     ))
 });
@@ -1047,7 +1048,7 @@ static ELEMENT: LazyLock<Regex> = LazyLock::new(|| {
 /// lists of fields in JSON.
 static NAMED: LazyLock<Regex> = LazyLock::new(|| {
     compiled(&format!(
-        r#"(?i)name\\*["']?\s*[:=]\s*\\*["']{}\\*["'][^<>{{}}]{{0,80}}?(?:value|content)\\*["']?\s*[:=]\s*\\*["'](?P<v>[^"'<>\\]+)"#,
+        r#"(?i)(?:name|key)\\*["']?\s*[:=]\s*\\*["']{}\\*["'][^<>{{}}]{{0,80}}?(?:value|content)\\*["']?\s*[:=]\s*\\*["'](?P<v>[^"'<>\\]+)"#,
         *NAME
     ))
 });
@@ -1196,7 +1197,7 @@ impl Strength {
 /// A part of a path, also encoded, after which comes what lets its bearer in, and the slash.
 static LINK: LazyLock<Regex> = LazyLock::new(|| {
     compiled(
-        r"(?i)(?:/|%2f)(?:[a-z]+[_-])*(?:reset|verify|verification|confirm|confirmation|activate|activation|invite|invites|invitation|invitations|join|tokens?|magic|magiclink|otp|unsubscribe|recover|recovery|passwordless|sessions?|secrets?|apikeys?|keys?|hooks?|webhooks?)(?:[_-][a-z]+)*(?:/|%2f)",
+        r"(?i)(?:/|%2f)(?:[a-z]+[_-])*(?:reset|verify|verification|confirm|confirmation|activate|activation|invite|invites|invitation|invitations|join|tokens?|magic|magiclink|otp|unsubscribe|recover|recovery|passwordless|sessions?|secrets?|apikeys?|keys?|hooks?|webhooks?|shared?)(?:[_-][a-z]+)*(?:/|%2f)",
     )
 });
 
@@ -1498,6 +1499,13 @@ mod tests {
                 "<input name='csrf' /><meta name=\"csrf-token\" content=\"ab12\">",
                 "<input name='csrf' /><meta name=\"csrf-token\" content=\"[redacted: token]\">",
             ),
+            (r#"{"api_key":["abc"]}"#, r#"{"api_key":["[redacted: api-key]"]}"#),
+            (
+                "<add key='AccessToken' value='abc'/>",
+                "<add key='[redacted: api-key]' value='[redacted: token]'/>",
+            ),
+            ("Session k3yV4lu3abcdef99 has expired", "Session [redacted: session] has expired"),
+            ("GET /cb?x=1&code=abc123", "GET /cb?x=1&code=[redacted: authorization-code]"),
             ("DPoP a1b2c3d4e5", "DPoP [redacted: token]"),
             ("Hawk id=\"a\", mac=\"b\"", "Hawk [redacted: authorization]"),
             ("access_token: abcdefghij", "access_token: [redacted: token]"),
@@ -1571,6 +1579,8 @@ mod tests {
             "code=AADSTS50011&status_code=429, code=0x80070005",
             "/v1/tokens/refresh, /reset/password, /keys/{id}, /oauth2/token/v2",
             "call 123-456-7890, 900-12-3456, ref 2026-123-45-6789",
+            "Access denied for user 'app' (using password: YES)",
+            "error code: 10013, /src/token/parser2.rs, /keys/user123",
             "npm i left-pad@1.3.0 and nginx@sha256:0a1b2c3d",
             "max_tokens: 4096, nextPage: 2, token: required",
             "Rate limit reached for tokens per min. Limit: 10000 / min. Current: 10020 / min.",

@@ -42,6 +42,7 @@ const NOUNS: &[(&str, &str, Nearness)] = &[
     ("pin", "secret", Numeric),
     ("pwd", "password", Close),
     ("secret", "secret", Close),
+    ("session", "session", Loose),
     ("session id", "session", Close),
     ("session_id", "session", Close),
     ("sessionid", "session", Close),
@@ -104,6 +105,7 @@ const CODE_WORDS: &[&str] = &[
     "time",
     "totp",
     "verification",
+    "your",
 ];
 
 /// Words that may stand between a noun and its value.
@@ -456,6 +458,7 @@ const SAID_OF_FIELDS: &[&str] = &[
     "was",
     "were",
     "wrong",
+    "yes",
     "you",
     "your",
 ];
@@ -481,13 +484,25 @@ pub(super) fn is_word(value: &str) -> bool {
 
 /// Whether a part of a path after a word such as `reset` is what lets its bearer in.
 pub(super) fn is_link_secret(segment: &str) -> bool {
-    is_opaque(segment) || is_short_number(segment) && segment.len() >= 6
+    // `parser2.rs` and `user123` are names.
+    let is_name = |piece: &str| {
+        let name = piece.trim_end_matches(|c: char| c.is_ascii_digit());
+        name.bytes().all(|b| b.is_ascii_alphabetic())
+            && (1..=3).contains(&(piece.len() - name.len()))
+    };
+    let is_number = segment.bytes().all(|b| b.is_ascii_digit());
+    if is_number {
+        return segment.len() >= 6;
+    }
+    is_opaque(segment) && pieces(segment).any(|piece| is_opaque_piece(piece) && !is_name(piece))
 }
 
 /// Whether a part of a path is too jumbled and long for a name, and no id of a common form:
 /// hexadecimal texts, UUIDs and ULIDs stay.
 pub(super) fn is_jumbled_segment(segment: &str) -> bool {
-    let body = segment.trim_end_matches('=');
+    // ASP.NET puts what others keep in a cookie into `(S(…))`.
+    let body = segment.strip_prefix("(S(").and_then(|rest| rest.strip_suffix("))"));
+    let body = body.unwrap_or(segment).trim_end_matches('=');
     let is_token = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
     if body.len() < 20 || !body.bytes().all(is_token) {
         return false;
@@ -574,9 +589,12 @@ mod tests {
 
     #[test]
     fn a_part_of_a_path_is_told_from_a_name_and_an_id() {
-        for segment in
-            ["q7Zp2LxV9sKd4TfB8nWm3RgY6hJc", "lit3py55t21z5v55vlm25s55", "aB3-dE6_fG9hJ2kL5mN8"]
-        {
+        for segment in [
+            "q7Zp2LxV9sKd4TfB8nWm3RgY6hJc",
+            "lit3py55t21z5v55vlm25s55",
+            "aB3-dE6_fG9hJ2kL5mN8",
+            "(S(lit3py55t21z5v55vlm25s55))",
+        ] {
             assert!(is_jumbled_segment(segment), "{segment}");
         }
         for segment in [
