@@ -255,7 +255,8 @@ fn panels_overlap_nowhere() {
 fn the_documentation_has_each_alert_and_each_threshold() {
     let docs = read(&top().join("docs/alerts.md"));
     for rule in RULES {
-        let part = docs.split("\n## ").find(|part| part.contains(rule.name)).unwrap_or_default();
+        let begin = format!("\n`{}` (", rule.name);
+        let part = docs.split("\n## ").find(|part| part.contains(&begin)).unwrap_or_default();
         let heading = part.lines().next().unwrap_or_default().to_lowercase().replace(' ', "-");
         assert_eq!(heading, rule.slug, "the heading of {} makes its anchor", rule.name);
         for said in ["**Means**", "**Check first**", "**Do not**"] {
