@@ -7,7 +7,9 @@
 //!
 //! Attempts that follow soon are made in one go, events on one span. What a receiver asks to wait for
 //! longer, or what failed several times, goes back to the outbox with the moment of its next go, so
-//! that a restart changes nothing about it.
+//! that a restart changes nothing about it. When the receiver takes something, what waits only because
+//! it failed is tried at once: an alert isn't late by an hour since its receiver was away for some
+//! minutes.
 
 use super::client::{Answer, Client, ClientError, Outgoing};
 use super::message;
@@ -20,6 +22,7 @@ use crate::store::{Due, Sent, Store, StoreError};
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -55,6 +58,8 @@ struct Line<'a> {
     receiver: &'a Receiver,
     budget: Budget,
     gate: Gate,
+    /// What this process put back without having been asked to wait, and until when it waits.
+    put_back: BTreeMap<i64, UnixMillis>,
     end: &'a CancellationToken,
 }
 
@@ -82,6 +87,7 @@ impl Notifier {
                 receiver,
                 budget: self.settings.budget,
                 gate: Gate::default(),
+                put_back: BTreeMap::new(),
                 end: &end,
             };
             line.run()
@@ -148,10 +154,23 @@ impl Line<'_> {
             let (now, lease) = (of.clock.now(), of.settings.lease());
             let taken = of.store.take_due(self.receiver.name(), now, lease, 1).await?;
             let Some(due) = taken.first() else { break };
+            self.put_back.remove(&due.id);
             let sent = self.deliver(due).await;
             of.store.record_sent(due, &sent, of.clock.now()).await?;
+            if sent == Sent::Delivered {
+                self.bring_forward().await?;
+            }
         }
         Ok(())
+    }
+
+    /// The receiver took something: what waits only because it failed is due now.
+    async fn bring_forward(&mut self) -> Result<(), StoreError> {
+        let waiting = std::mem::take(&mut self.put_back);
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        self.of.store.bring_forward(waiting, self.of.clock.now()).await
     }
 
     /// One go: attempts until it is delivered, can't be, or has to wait for longer.
@@ -269,6 +288,9 @@ impl Line<'_> {
         of.metrics.notified(receiver, Notified::Failed);
         self.hold_back(failure, wait).await;
         let next_at = now.plus(wait);
+        if failure.promised().is_none() {
+            self.put_back.insert(due.id, next_at);
+        }
         tracing::warn!(
             receiver,
             go,
@@ -366,6 +388,8 @@ impl Line<'_> {
                 alerts = known.len(),
                 "an Alertmanager {said} when told again what fires; trying again"
             );
+        } else if !known.is_empty() {
+            self.bring_forward().await?;
         }
         Ok(())
     }

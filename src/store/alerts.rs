@@ -515,6 +515,19 @@ impl Store {
         self.transact(vec![hold]).await.map(drop)
     }
 
+    /// Makes due what still waits until the moment that stands beside its number: since its receiver
+    /// works again. What was held back or taken in the meantime stays as it is.
+    pub async fn bring_forward(
+        &self,
+        waiting: impl IntoIterator<Item = (i64, UnixMillis)>,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
+        let forward = |(id, next_at): (i64, UnixMillis)| {
+            Statement::new(BRING_FORWARD, vec![now.0.into(), id.into(), next_at.0.into()])
+        };
+        self.transact(waiting.into_iter().map(forward).collect()).await.map(drop)
+    }
+
     /// Gives up what waits since before `since` for receivers that are none of `known`; how much.
     pub async fn drop_unknown(
         &self,
@@ -728,6 +741,10 @@ const FREE_LEASES: &str =
 
 const HOLD_BACK: &str = "\
 UPDATE alert_outbox SET next_at = $1 WHERE outcome = '' AND receiver = $2 AND next_at < $1";
+
+const BRING_FORWARD: &str = "\
+UPDATE alert_outbox SET next_at = $1 WHERE id = $2 AND next_at = $3 AND next_at > $1 \
+AND outcome = '' AND leased_until <= $1";
 
 const DROP_UNKNOWN: &str = "\
 UPDATE alert_outbox SET outcome = 'dropped', ended_at = $1, leased_until = 0, \

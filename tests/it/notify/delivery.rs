@@ -193,6 +193,36 @@ async fn a_receiver_that_was_away_for_long_learns_what_is_so_now_and_nothing_out
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_waits_since_a_receiver_failed_is_told_as_soon_as_it_takes_something() {
+    let (store, _folder) = store().await;
+    let receiver = Receiver::start(|seen| match seen.len() {
+        1 | 2 => Reply::Status(500, String::new()),
+        _ => Reply::ok(),
+    })
+    .await;
+    let far = [
+        ("notify_attempts", "1"),
+        ("notify_later_base_ms", "3600000"),
+        ("notify_later_max_wait_ms", "3600000"),
+    ];
+    let running = Running::start(&store, &settings(&pager(&receiver.url), &far));
+    change(&store, "checkout", Fired, &["pager"]).await;
+    change(&store, "search", Fired, &["pager"]).await;
+    until("both failed", async || {
+        let waiting = waiting(&store).await;
+        waiting.len() == 2 && waiting.iter().all(|one| !one.last_error.is_empty())
+    })
+    .await;
+    assert_eq!(receiver.seen().len(), 2, "each waits up to an hour");
+    change(&store, "catalog", Fired, &["pager"]).await;
+    until("all are told", async || ended(&store).await.len() == 3).await;
+    let seen = receiver.seen();
+    assert_eq!(seen.len(), 5);
+    assert_eq!(ids(&seen[..2]).iter().filter(|id| ids(&seen[3..]).contains(id)).count(), 2);
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn retries_stay_within_their_budget() {
     let (store, _folder) = store().await;
     let receiver = Receiver::start(|_| Reply::Status(500, String::new())).await;
