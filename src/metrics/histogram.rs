@@ -11,7 +11,9 @@ pub(super) const DELAYS: &[u64] =
 /// Bounds for the duration of a request: those of [`DELAYS`] up to 2 minutes.
 pub(super) const DURATIONS: &[u64] =
     &[100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 120_000];
-/// Bounds for what servers promise: a second to a day.
+/// Bounds for what servers promise: a second to a day. Longer ones are no waits that anybody keeps to
+/// (a number of more is left out as implausible), so that a date of the year 9999 counts as a day in
+/// the sum.
 pub(super) const PROMISES: &[u64] = &[
     1_000, 5_000, 15_000, 30_000, 60_000, 120_000, 300_000, 900_000, 3_600_000, 21_600_000,
     86_400_000,
@@ -26,6 +28,8 @@ pub struct Histogram {
     /// Those up to each bound and above the one before, and those above the last.
     buckets: Box<[Bucket]>,
     sum: u64,
+    /// What a value counts as in the sum at most.
+    most: u64,
 }
 
 /// What lies between two bounds.
@@ -40,7 +44,13 @@ pub struct Bucket {
 impl Histogram {
     /// An empty one with these bounds, ascending, in thousandths.
     pub fn new(bounds: &'static [u64]) -> Self {
-        Self { bounds, buckets: vec![Bucket::default(); bounds.len() + 1].into(), sum: 0 }
+        let buckets = vec![Bucket::default(); bounds.len() + 1].into();
+        Self { bounds, buckets, sum: 0, most: u64::MAX }
+    }
+
+    /// As [`Self::new`], where values above the last bound count as that bound in the sum.
+    pub fn bounded(bounds: &'static [u64]) -> Self {
+        Self { most: bounds.last().copied().unwrap_or(u64::MAX), ..Self::new(bounds) }
     }
 
     /// Adds a value, in thousandths, `n` times; what is negative counts as 0.
@@ -53,7 +63,7 @@ impl Histogram {
                 bucket.exemplar = Some(Exemplar { value, ..exemplar });
             }
         }
-        self.sum = self.sum.saturating_add(value.saturating_mul(n));
+        self.sum = self.sum.saturating_add(value.min(self.most).saturating_mul(n));
     }
 
     /// The bounds, in thousandths, without infinity.
@@ -66,7 +76,7 @@ impl Histogram {
         &self.buckets
     }
 
-    /// The sum of all values, in thousandths.
+    /// The sum of all values, in thousandths; of a bounded one each as far as its last bound.
     pub fn sum(&self) -> u64 {
         self.sum
     }

@@ -242,7 +242,7 @@ impl Series {
         while self.upstreams.len() < self.upstream_names.all.len() {
             self.upstreams.push(Upstream {
                 forms: [0; Form::ALL.len()],
-                promised: Histogram::new(histogram::PROMISES),
+                promised: Histogram::bounded(histogram::PROMISES),
             });
         }
     }

@@ -215,6 +215,26 @@ fn who_answered_and_which_limit_are_told_in_our_own_words() {
 }
 
 #[test]
+fn a_date_of_the_year_9999_counts_as_a_day_in_the_sum_of_promised_waits() {
+    let metrics = Metrics::new(Caps::default());
+    let far = json!({"status": 429, "retry_after": "Fri, 31 Dec 9999 23:59:59 GMT", "count": 2});
+    count(&metrics, &[far, json!({"status": 429, "retry_after": "30"})]);
+    let bucket = |le: &str| {
+        format!(
+            r#"retrylens_retry_after_seconds_bucket{{upstream="payments.example.com",le="{le}"}}"#
+        )
+    };
+    assert_series(
+        &metrics,
+        &[
+            (r#"retrylens_retry_after_seconds_sum{upstream="payments.example.com"}"#, 172_830.0),
+            (&bucket("86400"), 1.0),
+            (&bucket("+Inf"), 3.0),
+        ],
+    );
+}
+
+#[test]
 fn every_form_of_retry_after_is_told() {
     for (fields, expected) in [
         (json!({"retry_after": "30"}), Form::Seconds),
