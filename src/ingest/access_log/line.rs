@@ -126,8 +126,8 @@ pub(super) fn decode(bytes: &[u8]) -> Cow<'_, str> {
     String::from_utf8_lossy(bytes)
 }
 
-/// Reads a line that is a JSON object; `None` for one that is none. A line with escapes that JSON
-/// doesn't know is repaired, of a line that ends early the whole fields are kept.
+/// Reads a line that is a JSON object; `None` for one that is none. A line with escapes or bare
+/// values that JSON doesn't know is repaired, of a line that ends early the whole fields are kept.
 pub(super) fn object(text: &str) -> Result<Option<Object>, LineError> {
     let text = text.trim();
     if !text.starts_with('{') {
@@ -137,7 +137,7 @@ pub(super) fn object(text: &str) -> Result<Option<Object>, LineError> {
         Ok(object) => return Ok(Some(object)),
         Err(error) => error,
     };
-    let repaired = repair(text);
+    let repaired = quote_bare(&repair(text));
     let error = match serde_json::from_str::<Object>(&repaired) {
         Ok(object) => return Ok(Some(object)),
         Err(error) if error.is_eof() => match whole_fields(&repaired) {
@@ -174,6 +174,45 @@ fn whole_fields(text: &str) -> Option<Object> {
     let mut object: Object = serde_json::from_str(&format!("{whole}}}")).ok()?;
     object.is_cut = true;
     Some(object)
+}
+
+/// Puts quotes around values that logs write bare and JSON doesn't know: `000` of nginx where the
+/// client went away, `-` and nothing where there is no value, `0.001, 0.002` of two tries.
+fn quote_bare(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    let (mut in_string, mut is_escaped) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if at < done => {}
+            _ if is_escaped => is_escaped = false,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b':' if !in_string => {
+                if let Some(value) = text.get(at + 1..).and_then(bare_value) {
+                    out.push_str(text.get(done..=at).unwrap_or_default());
+                    out.extend(["\"", value.trim(), "\""]);
+                    done = at + 1 + value.len();
+                }
+            }
+            _ => {}
+        }
+    }
+    out + text.get(done..).unwrap_or_default()
+}
+
+/// The value that a text begins with, up to the end of its object or a comma that the next key is
+/// behind; `None` where it is no number as logs write it, or one that JSON knows.
+fn bare_value(text: &str) -> Option<&str> {
+    let ends = |(at, c): &(usize, char)| match c {
+        '}' => true,
+        ',' => text.get(at + 1..).is_some_and(|rest| rest.trim_start().starts_with('"')),
+        _ => false,
+    };
+    let (end, _) = text.char_indices().find(ends)?;
+    let value = text.get(..end)?;
+    let is_number = value.bytes().all(|b| b.is_ascii_digit() || b" .,:+-".contains(&b));
+    (is_number && serde_json::from_str::<Value>(value).is_err()).then_some(value)
 }
 
 /// Turns `\xHH`, which Apache and Varnish write for bytes that they hold for unprintable, into what

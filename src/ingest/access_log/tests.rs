@@ -266,6 +266,39 @@ fn broken_lines_are_read_as_far_as_they_go() {
     assert_eq!(parse(None, quoted.as_bytes()).unwrap().path.as_deref(), Some("/a\"b\\x"));
 }
 
+/// As nginx writes a client that closed early, and others write that there is no value.
+#[test]
+fn a_bare_status_that_is_no_json_is_read_as_no_status() {
+    for (line, status) in [
+        (r#"{"gateway":"nginx","status":000,"upstream_status":"","path":"/a"}"#, None),
+        (r#"{"gateway":"nginx","status": 000 , "upstream_header_s":0.001, -,"path":"/a"}"#, None),
+        (r#"{"path":"/a","gateway":"apache","upstream_status":-,"status":-}"#, None),
+        (
+            r#"{"gateway":"haproxy","path":"/a","status":-1,"t_connect_ms":,"term_state":"CR"}"#,
+            None,
+        ),
+        (
+            r#"{"gateway":"nginx","path":"/a","status":429,"duration_s":00.5,"limit_req_status":""}"#,
+            Some(429),
+        ),
+    ] {
+        let record = parse(None, line.as_bytes()).unwrap_or_else(|e| panic!("{line}: {e}"));
+        assert_eq!(record.facts.status, status, "{line}");
+        assert_eq!(record.path.as_deref(), Some("/a"), "{line}");
+    }
+    let tries = r#"{"gateway":"nginx","status":000,"upstream_header_s":0.001, -}"#;
+    let record = parse(None, tries.as_bytes()).unwrap();
+    assert_eq!(record.facts.get("upstream_header_s"), Some("0.001, -"));
+    // Inside of a string nothing is changed, and what is no number stays a mistake.
+    let quoted = r#"{"gateway":"nginx","status":000,"path":"/a:000,\\"}"#;
+    assert_eq!(parse(None, quoted.as_bytes()).unwrap().path.as_deref(), Some("/a:000,\\"));
+    for wrong in
+        [r#"{"gateway":"nginx","status":oops,"path":"/a"}"#, r#"{"gateway":"nginx","status":042}"#]
+    {
+        assert!(parse(None, wrong.as_bytes()).is_err(), "{wrong}");
+    }
+}
+
 #[test]
 fn a_key_that_stands_twice_makes_the_line_untrusted() {
     let line = r#"{"gateway":"trafficserver","request_id":"x","status":200,"x":"y","status":429,"upstream_status":"000","cache_result":"TCP_MISS"}"#;
