@@ -11,12 +11,13 @@ use crate::domain::key_hash::KeyHasher;
 use crate::domain::retry_policy::{Failure, Next, Policy};
 use crate::domain::sources::Input;
 use crate::domain::time::Millis;
-use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, unknown_format};
+use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, Zone};
 use crate::ingest::body::Encoding;
 use crate::notify::client::{Client, Method, Outgoing};
 use crate::pipeline::{Intake, IntakeError, IntakeSettings};
+use crate::shutdown::Shutdown;
 use crate::store::Store;
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -29,7 +30,9 @@ use std::time::Duration;
 /// Send access logs from files into the store or to a running server.
 ///
 /// Reads text, `.gz` and `.zst`. A second run goes on where the first one stopped; lines that are
-/// there already change nothing. Exit status: 0 when all was read, 1 when lines were wrong.
+/// there already change nothing. Of a file that is damaged or cut short the whole lines before that
+/// are taken. Exit status: 0 when all was read, or when --follow was told to stop; 1 when lines were
+/// wrong or a file could not be read to its end.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Files to read; `-` is standard input.
@@ -53,7 +56,10 @@ pub(super) struct Args {
     /// The log is that of the application's own server.
     #[arg(long)]
     origin: bool,
-    /// Go on reading as the one file grows, through its rotation.
+    /// The zone of times that name none, as in HAProxy's default line: `Europe/Berlin`, `+02:00`.
+    #[arg(long, value_name = "ZONE", default_value = "UTC", value_parser = zone)]
+    time_zone: Zone,
+    /// Go on reading as the one file grows, through its rotation, until SIGTERM or SIGINT.
     #[arg(long)]
     follow: bool,
     /// Send to this server instead of writing into the store; the token comes from
@@ -84,6 +90,19 @@ const POLICY: Policy = Policy {
     deadline: Millis(300_000),
 };
 
+fn zone(text: &str) -> Result<Zone, String> {
+    Zone::parse(text).ok_or_else(|| format!("expected {}", Zone::EXPECTED))
+}
+
+/// A file that can't be read to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("damaged or cut short; {lines} whole lines before that were taken")]
+struct Broken {
+    /// Those of this run.
+    lines: u64,
+    source: io::Error,
+}
+
 /// Runs the command.
 pub(super) fn run(
     args: &Args,
@@ -91,16 +110,17 @@ pub(super) fn run(
     errors: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
     let format = match args.format.as_deref() {
-        None | Some("auto") => None,
-        Some(name) => match Format::named(name) {
-            Some(format) => Some(format),
-            None => bail!("--format: {}", unknown_format(name)),
-        },
+        None => None,
+        Some(name) => Format::of_log(name).map_err(|why| anyhow!("--format: {why}"))?,
     };
     if args.follow && (args.files.len() != 1 || is_stdin(args.files.first())) {
         bail!("--follow takes one file");
     }
     let runtime = super::runtime()?;
+    let stop = Shutdown::new();
+    if args.follow {
+        runtime.block_on(async { stop.on_signals() })?;
+    }
     let target = runtime.block_on(Target::open(args))?;
     let hasher = match &target {
         Target::Store { hasher, .. } => hasher.clone(),
@@ -117,15 +137,35 @@ pub(super) fn run(
         totals: Totals::default(),
         began: SystemClock.now().0,
         told: 0,
+        stop: &stop,
         errors,
     };
+    let mut is_whole = true;
+    let mut failed = None;
     for file in &args.files {
-        work.file(file).with_context(|| format!("cannot import {}", file.display()))?;
+        let done =
+            work.file(file).with_context(|| format!("cannot import all of {}", file.display()));
+        match done {
+            // The next one may be whole.
+            Err(error) if error.is::<Broken>() => {
+                is_whole = false;
+                writeln!(work.errors, "retrylens: {error:#}").ok();
+            }
+            Err(error) => {
+                failed = Some(error);
+                break;
+            }
+            Ok(()) => {}
+        }
     }
     let (totals, seconds) = (work.totals.clone(), work.seconds());
     runtime.block_on(target.close());
     summary(&totals, seconds, output)?;
-    Ok(if totals.wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let is_well = stop.is_requested() || (is_whole && totals.wrong == 0);
+    Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn is_stdin(file: Option<&PathBuf>) -> bool {
@@ -141,6 +181,18 @@ fn summary(totals: &Totals, seconds: f64, output: &mut dyn Write) -> io::Result<
         "{lines} lines, {stored} stored, {duplicates} duplicates, {expired} expired, {wrong} wrong; \
          {rate:.0} lines/s"
     )?;
+    if let Some(zone) = &totals.time_zone {
+        let n = totals.local_times;
+        writeln!(output, "{n} lines name no zone beside their time: read as {zone} (--time-zone)")?;
+    }
+    if totals.ahead_of_time > 0 {
+        writeln!(
+            output,
+            "{} lines happened more than five minutes after now: the gateway's clock is fast, or \
+             its times are in another zone",
+            totals.ahead_of_time
+        )?;
+    }
     for rejected in totals.rejected.iter().take(SHOWN) {
         writeln!(output, "line {}: {}", rejected.line, rejected.error)?;
     }
@@ -254,6 +306,7 @@ struct Work<'a> {
     began: i64,
     /// Whole seconds of the run when progress was told last.
     told: i64,
+    stop: &'a Shutdown,
     errors: &'a mut dyn Write,
 }
 
@@ -308,10 +361,11 @@ impl Work<'_> {
 
     /// A packed file is opened twice: for its first line, and to be read.
     fn packed<R: Read>(&mut self, open: impl Fn() -> io::Result<R>) -> anyhow::Result<()> {
-        let Some(source) = source_of(&mut open()?)? else { return Ok(()) };
+        let unread = |source| Broken { lines: 0, source };
+        let Some(source) = source_of(&mut open()?).map_err(unread)? else { return Ok(()) };
         let offset = self.state.offset(&source);
         let mut input = open()?;
-        let skipped = io::copy(&mut (&mut input).take(offset), &mut io::sink())?;
+        let skipped = io::copy(&mut (&mut input).take(offset), &mut io::sink()).map_err(unread)?;
         if skipped < offset {
             return Ok(());
         }
@@ -358,13 +412,19 @@ impl Work<'_> {
                 Ok(0) => return Ok(all),
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) => return Err(error.into()),
+                Err(source_error) => {
+                    self.store(batch, reader, source)?;
+                    return Err(Broken { lines: batch.cutter.count(), source: source_error }.into());
+                }
             };
             all = all.saturating_add(u64::try_from(length)?);
             batch.cutter.feed(buffer.get(..length).unwrap_or_default(), &mut batch.lines);
             batch.bytes += length;
             if batch.lines.len() >= PIECE_LINES || batch.bytes >= PIECE_BYTES {
                 self.store(batch, reader, source)?;
+                if self.stop.is_requested() {
+                    return Ok(all);
+                }
             }
         }
     }
@@ -377,6 +437,9 @@ impl Work<'_> {
             let head = loop {
                 if source_of(&mut file)?.is_some() {
                     break head_of(&mut file)?;
+                }
+                if self.stop.is_requested() {
+                    return Ok(());
                 }
                 std::thread::sleep(POLL);
                 file = File::open(path)?;
@@ -396,6 +459,9 @@ impl Work<'_> {
                     self.pour(&mut file, &mut buffer, &mut batch, &mut reader, Some(&source))?;
                 at = at.saturating_add(read);
                 self.store(&mut batch, &mut reader, Some(&source))?;
+                if self.stop.is_requested() {
+                    return Ok(());
+                }
                 let now = File::open(path).and_then(|mut now| head_of(&mut now));
                 if read == 0 && now.is_ok_and(|now| !now.is_empty() && !is_same(&head, &now)) {
                     // Nothing is added to a file that has lost its name.
@@ -419,6 +485,7 @@ impl Work<'_> {
             vantage: if self.args.origin { Vantage::Origin } else { Vantage::Gateway },
             name: self.args.name.clone(),
             source,
+            time_zone: self.args.time_zone.clone(),
         }
     }
 
@@ -435,13 +502,13 @@ impl Work<'_> {
                     let mut piece = reader.read(lines);
                     let events = std::mem::take(&mut piece.events);
                     let results = self.runtime.block_on(submit(intake, events))?;
-                    self.totals.add(&piece, &results);
+                    self.totals.add(&piece, &results, SystemClock.now());
                 }
                 Target::Server { client, url, token } => {
                     // The server works out where a line stands from those before it.
                     for lines in lines.chunk_by(is_next) {
                         let address = self.address(url, lines, source);
-                        let sent = send(client, &address, token.as_deref(), lines);
+                        let sent = send(client, &address, token.as_deref(), lines, self.stop);
                         let told = self.runtime.block_on(sent)?;
                         self.totals.merge(told, lines.first().map_or(0, |line| line.number));
                     }
@@ -476,6 +543,8 @@ impl Work<'_> {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let offset = lines.first().map_or(0, |line| line.offset).to_string();
         let vantage = if self.args.origin { "origin" } else { "gateway" };
+        // A server that doesn't know the parameter refuses it.
+        let zone = Some(&self.args.time_zone).filter(|zone| **zone != Zone::default());
         for (name, value) in [
             ("service", self.args.service.as_deref()),
             ("environment", self.args.environment.as_deref()),
@@ -484,6 +553,7 @@ impl Work<'_> {
             ("name", self.args.name.as_deref()),
             ("source", source),
             ("offset", source.map(|_| offset.as_str())),
+            ("time_zone", zone.map(Zone::name)),
         ] {
             if let Some(value) = value {
                 query.append_pair(name, value);
@@ -555,6 +625,7 @@ async fn send(
     address: &str,
     token: Option<&str>,
     lines: &[Line],
+    stop: &Shutdown,
 ) -> anyhow::Result<Totals> {
     let mut body = Vec::new();
     for line in lines {
@@ -585,7 +656,10 @@ async fn send(
         match POLICY.next(failure, attempt, elapsed, rand::random()) {
             Next::Wait(wait) => {
                 let wait = u64::try_from(wait.0).unwrap_or(0);
-                tokio::time::sleep(Duration::from_millis(wait)).await;
+                tokio::select! {
+                    () = tokio::time::sleep(Duration::from_millis(wait)) => {}
+                    () = stop.requested() => bail!("stopped while waiting for the server, which {said}"),
+                }
             }
             Next::Stop(_) => bail!("the server {said}"),
         }

@@ -5,8 +5,12 @@ use super::classify::Layer;
 use super::response::{HeaderFields, RequestFacts, Response};
 use super::spans::Marks;
 use super::spelling::spelled_enum;
-use super::time::{Millis, UnixMillis};
+use super::time::{MINUTE_MS, Millis, UnixMillis};
 use serde::{Deserialize, Serialize};
+
+/// How far ahead of our clock an event may be before it is told: its sender's clock is fast, or its
+/// times are in another unit or zone.
+pub const MOST_AHEAD: Millis = Millis(5 * MINUTE_MS);
 
 spelled_enum! {
     /// From where an attempt was seen.

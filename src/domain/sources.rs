@@ -2,7 +2,7 @@
 
 use super::checklist::Step;
 use super::classify::Certainty;
-use super::event::{Event, Outcome, Vantage};
+use super::event::{Event, MOST_AHEAD, Outcome, Vantage};
 use super::joins::hop_name;
 use super::spans::words::capture_switch;
 use super::spelling::spelled_enum;
@@ -225,6 +225,12 @@ impl Source {
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
         let rate = n as f64 / 15.0;
         rate
+    }
+
+    /// Whether its newest event lies so far ahead that its clock has to be fast, or its times are in
+    /// another unit or zone.
+    pub fn is_ahead(&self, now: UnixMillis) -> bool {
+        self.last_at.since(now) > MOST_AHEAD
     }
 
     /// Whether it has events in most minutes, so that one without any is a gap.

@@ -176,24 +176,6 @@ impl CappedBody {
     }
 }
 
-/// Lets a body pass without keeping any of it, so that a sender that is still sending sees the
-/// refusal instead of a broken connection; no longer and no more than a body may take.
-pub(crate) async fn let_pass(body: Body, config: &Config) {
-    let mut chunks = body.into_data_stream();
-    let mut left = config.ingest.max_body_bytes;
-    let all = async {
-        while let Some(Ok(chunk)) = chunks.next().await {
-            left = left.saturating_sub(chunk.len());
-            if left == 0 {
-                break;
-            }
-        }
-    };
-    if tokio::time::timeout(config.server.body_timeout, all).await.is_err() {
-        tracing::debug!("a body that was refused took too long to pass");
-    }
-}
-
 async fn collect(
     body: Body,
     sender: &Sender,

@@ -76,13 +76,7 @@ struct Refusal {
 
 impl From<Failure> for Refusal {
     fn from(failure: Failure) -> Self {
-        let code = match failure.code {
-            Code::TokenRequired => 16,
-            // All that passes is `UNAVAILABLE`, which exporters try again after.
-            Code::OverFairShare | Code::RequestTimeout => 14,
-            code => otlp::rpc_code(code),
-        };
-        Self { code, message: failure.detail }
+        Self { code: otlp::rpc_code(failure.code), message: failure.detail }
     }
 }
 

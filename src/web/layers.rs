@@ -1,5 +1,6 @@
 //! What every request passes through, and in which order.
 
+use super::api::otlp;
 use super::doors;
 use super::error::{Code, Failure, STORE_WAIT, wants_page};
 use super::state::AppState;
@@ -28,8 +29,8 @@ pub(super) fn apply(router: Router, state: &AppState) -> Router {
         .layer(from_fn_with_state(state.clone(), time_limit))
         // A panic costs its own request only, and the answer still passes the layers below.
         .layer(CatchPanicLayer::custom(panicked))
-        // Failures become pages for people.
-        .layer(from_fn(pages_for_people))
+        // Failures become pages for people, and what OTLP says for exporters.
+        .layer(from_fn(as_asked))
         // Only whole answers are compressed, so below all that may replace one.
         .layer(CompressionLayer::new().gzip(true))
         // Every answer carries these, error or not.
@@ -61,11 +62,13 @@ fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
     Failure::new(Code::Internal, "It has been logged. Trying again may help.").into_response()
 }
 
-async fn pages_for_people(request: Request, next: Next) -> Response {
+async fn as_asked(request: Request, next: Next) -> Response {
     let is_person = wants_page(&request);
+    let exporter = otlp::answered_in(&request);
     let response = next.run(request).await;
-    match response.extensions().get::<Failure>() {
-        Some(failure) if is_person => super::error_page::replace(&failure.clone(), response),
+    match (response.extensions().get::<Failure>().cloned(), exporter) {
+        (Some(failure), _) if is_person => super::error_page::replace(&failure, response),
+        (Some(failure), Some(encoding)) => otlp::refused(failure, encoding),
         _ => response,
     }
 }

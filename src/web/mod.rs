@@ -11,6 +11,7 @@ mod error_page;
 pub mod extract;
 pub(crate) mod grpc;
 mod layers;
+mod leftover;
 mod login;
 pub mod pages;
 mod parameters;
@@ -36,7 +37,8 @@ pub fn router(state: &AppState) -> Router {
         .merge(
             sending
                 .route_layer(from_fn(parameters::refuse_unknown))
-                .route_layer(from_fn_with_state(state.clone(), doors::sending)),
+                .route_layer(from_fn_with_state(state.clone(), doors::sending))
+                .route_layer(from_fn_with_state(state.clone(), leftover::let_pass)),
         )
         .merge(
             reading

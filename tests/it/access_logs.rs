@@ -202,8 +202,71 @@ async fn a_long_body_is_stored_in_pieces_and_a_cut_one_keeps_what_arrived() {
     let request = Request::post("/v1/access-logs/nginx").header("content-encoding", "gzip");
     let answer = app.send(request.body(Body::from(packed)).unwrap()).await;
     assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{}", answer.text);
-    let stored = answer.json()["stored"].as_u64().unwrap();
+    let told = answer.json();
+    let stored = told["stored"].as_u64().unwrap();
     assert!((500..5_000).contains(&stored), "{stored}");
+    assert_eq!((&told["lines"], &told["wrong"]), (&stored.into(), &0.into()), "{told}");
+    assert!(told["detail"].as_str().unwrap().contains("whole lines before that are taken"));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn times_without_a_zone_are_read_in_the_one_that_is_named_and_the_answer_says_which() {
+    let app = TestApp::start().await;
+    let line = |id: &str| {
+        format!(
+            r#"192.0.2.7:52610 [11/Nov/2026:11:26:57.958] f01 f01/<NOSRV> 0/-1/-1/-1/0 429 225 - - PR-- 1/1/0/0/0 0/0 "GET /v1/{id} HTTP/1.1""#
+        )
+    };
+    let at = async |route: &str| {
+        let rows =
+            app.get("/api/v1/events?from=2026-11-11T00:00:00Z&to=2026-11-12T00:00:00Z").await;
+        let items = rows.json()["items"].as_array().unwrap().clone();
+        let found = items.iter().find(|item| item["route"] == route);
+        found.unwrap_or_else(|| panic!("{route}: {}", rows.text))["occurred_at"].clone()
+    };
+    let (_, told) = send(&app, "/v1/access-logs/haproxy", line("a")).await;
+    assert_eq!((&told["local_times"], &told["time_zone"]), (&1.into(), &"UTC".into()), "{told}");
+    assert_eq!(at("/v1/a").await, "2026-11-11T11:26:57.958Z");
+    let address = "/v1/access-logs/auto?time_zone=Asia/Tokyo";
+    let (_, told) = send(&app, address, line("b")).await;
+    assert_eq!(told["time_zone"], "Asia/Tokyo", "{told}");
+    assert_eq!(at("/v1/b").await, "2026-11-11T02:26:57.958Z");
+    // A time that names its own is what it says.
+    let (_, told) = send(&app, address, nginx_line("z", 1, 429, true)).await;
+    assert_eq!((&told["local_times"], &told["time_zone"]), (&0.into(), &Value::Null), "{told}");
+    let (status, told) = send(&app, "/v1/access-logs/auto?time_zone=Tokio", line("c")).await;
+    assert_eq!((status, &told["parameter"]), (StatusCode::BAD_REQUEST, &"time_zone".into()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_of_the_future_are_told_in_the_answer_and_on_the_sources_page() {
+    let app = TestApp::start().await;
+    let now = "192.0.2.1 - - [11/Nov/2026:12:00:00 +0000] \"GET /v1/a HTTP/1.1\" 429 345";
+    let ahead = now.replace("11/Nov/2026:12", "11/Nov/2027:12");
+    let address = "/v1/access-logs/nginx?host=api.example.com";
+    let (_, told) = send(&app, address, now).await;
+    assert_eq!(told["ahead_of_time"], 0, "{told}");
+    let hint = "ahead of now";
+    assert!(!app.visit("/sources").await.text.contains(hint));
+    for expected in [1, 0] {
+        let (_, told) = send(&app, address, format!("{now}\n{ahead}\n")).await;
+        assert_eq!(told["ahead_of_time"], expected, "of those that are new: {told}");
+    }
+    assert!(app.visit("/sources").await.text.contains(hint));
+    assert_eq!(app.get("/api/v1/sources").await.json()["items"][0]["is_ahead"], true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_error_log_of_nginx_is_neither_listed_nor_taken() {
+    let app = TestApp::start().await;
+    let line = r#"2026/11/11 11:00:00 [error] 32#32: *1269 limiting requests, excess: 20.950 by zone "one", client: 192.0.2.2, server: , request: "GET /a HTTP/1.1", host: "api.example.com""#;
+    let (status, told) = send(&app, "/v1/access-logs/nginx-error", line).await;
+    let said = told["detail"].as_str().unwrap();
+    assert!(status == StatusCode::BAD_REQUEST && said.contains("limit_req_status"), "{told}");
+    let (_, told) = send(&app, "/v1/access-logs/auto", line).await;
+    assert!(told["rejected"][0]["error"].as_str().unwrap().contains("limit_req_status"), "{told}");
+    let (_, told) = send(&app, "/v1/access-logs/iis", line).await;
+    assert!(!told["detail"].as_str().unwrap().contains("nginx-error"), "{told}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -219,7 +282,9 @@ async fn a_status_that_can_not_be_costs_its_line_and_says_so() {
         assert!(said.starts_with("`status`: expected a code of 100 to 599"), "{status}: {said}");
     }
     let haproxy = r#"{"epoch":1794391003.250,"gateway":"haproxy","path":"/a","status":-1,"term_state":"CR","server":"<NOSRV>","t_connect_ms":-1}"#;
-    for line in [with("429"), with("\"000\""), with("\"-\""), with("null"), haproxy.to_owned()] {
+    for line in
+        [with("429"), with("000"), with("\"000\""), with("\"-\""), with("null"), haproxy.to_owned()]
+    {
         let (code, told) = send(&app, "/v1/access-logs/auto", line.clone()).await;
         assert_eq!((code, &told["stored"]), (StatusCode::OK, &1.into()), "{line}: {told}");
     }
@@ -231,7 +296,8 @@ async fn a_parameter_that_is_not_known_is_refused_before_anything_is_stored() {
     let line = nginx_line("p-1", 1, 429, true);
     let (code, told) = send(&app, "/v1/access-logs/nginx?servce=x", line.clone()).await;
     assert_eq!((code, &told["parameter"]), (StatusCode::BAD_REQUEST, &"servce".into()), "{told}");
-    let all = ["environment", "host", "name", "offset", "service", "source", "vantage"];
+    let all =
+        ["environment", "host", "name", "offset", "service", "source", "time_zone", "vantage"];
     assert_eq!(told["known"], serde_json::json!(all));
     assert!(app.state.store.lookup("p-1").await.unwrap().events.is_empty());
     let address = "/v1/access-logs/nginx?name=edge&service=x&service=y";

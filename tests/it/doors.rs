@@ -1,5 +1,6 @@
 //! Who may come in, and what every answer carries.
 
+use crate::support::process::Process;
 use crate::support::{Answer, TestApp};
 use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
@@ -325,4 +326,36 @@ async fn answers_are_compressed_for_those_who_take_it() {
     assert!(answer.header("vary").contains("accept-encoding"));
     let plain = app.visit("/").await;
     assert_eq!(plain.header("content-encoding"), "");
+}
+
+/// Whoever writes a whole body before it reads would else see its connection reset.
+#[test]
+fn a_sender_of_a_body_that_is_refused_sees_the_answer_and_not_a_broken_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = Process::serve(folder.path(), &[], &[("RETRYLENS_INGEST_TOKENS", SENDING)]);
+    let without_token = Process::serve(
+        folder.path(),
+        &["--database-url", "sqlite://other.db"],
+        &[("RETRYLENS_MAX_BODY_BYTES", "4194304")],
+    );
+    let body = vec![b' '; 12 << 20];
+    for (server, path, media_type, status) in [
+        (&without_token, "/v1/traces", "application/x-protobuf", 413),
+        (&without_token, "/v1/metrics", "application/json", 413),
+        (&without_token, "/v1/traces", "text/plain", 415),
+        (&without_token, "/v1/events", "application/json", 413),
+        (&without_token, "/v1/events", "text/csv", 415),
+        (&without_token, "/v1/access-logs/iis", "text/plain", 400),
+        (&server, "/v1/logs", "application/json", 401),
+        (&server, "/v1/access-logs/auto", "text/plain", 401),
+    ] {
+        let answer = server.send(path, media_type, &body);
+        let answer = answer.unwrap_or_else(|| panic!("{path} {media_type}: no whole answer"));
+        assert_eq!(answer.0, status, "{path} {media_type}: {}", answer.1);
+    }
+    // Who asks for leave first (RFC 9110 section 10.1.1) is refused without having sent anything.
+    let head = "POST /v1/traces HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\n\
+                content-type: application/json\r\ncontent-length: 12582912\r\n\r\n";
+    let answer = without_token.raw(head);
+    assert!(answer.starts_with("HTTP/1.1 413"), "{answer}");
 }

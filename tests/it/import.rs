@@ -194,6 +194,86 @@ async fn lines_go_to_a_server_too_and_a_wrong_name_is_told() {
     assert!(said(&wrong).contains("name one of nginx"), "{}", said(&wrong));
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_packed_file_that_was_cut_the_whole_lines_are_kept_and_a_whole_copy_adds_the_rest() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let all = lines(0, 3_000);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(all.as_bytes()).unwrap();
+    for (name, packed) in
+        [("a.gz", gzip.finish().unwrap()), ("b.zst", zstd::encode_all(all.as_bytes(), 3).unwrap())]
+    {
+        let (cut, whole) = (format!("cut-{name}"), format!("whole-{name}"));
+        std::fs::write(folder.join(&cut), packed.get(..packed.len() * 2 / 3).unwrap()).unwrap();
+        std::fs::write(folder.join(&whole), packed).unwrap();
+        std::fs::write(folder.join("other.ndjson"), lines(3_000, 3_001)).unwrap();
+        let state = format!("{name}.json");
+        let first = import(folder, &["--state", &state, &cut, "other.ndjson"]);
+        let text = said(&first);
+        assert_eq!(first.status.code(), Some(1), "{text}");
+        let kept: u32 = text
+            .split_once("damaged or cut short; ")
+            .and_then(|(_, rest)| rest.split(' ').next()?.parse().ok())
+            .unwrap_or_else(|| panic!("{text}"));
+        assert!((500..3_000).contains(&kept), "{text}");
+        assert!(
+            text.contains(&cut) && text.starts_with(&format!("{} lines, ", kept + 1)),
+            "{text}"
+        );
+        let rest = said(&import(folder, &["--state", &state, &whole]));
+        assert!(rest.starts_with(&format!("{} lines, ", 3_000 - kept)), "{rest}");
+        assert!(rest.contains(" 0 wrong"), "{rest}");
+        std::fs::remove_file(folder.join("import.db")).unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_that_follows_ends_well_on_a_signal_and_the_next_one_goes_on_there() {
+    for signal in ["TERM", "INT"] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let path = folder.join("grow.ndjson");
+        std::fs::write(&path, lines(0, 10)).unwrap();
+        let mut run = command(folder, &["--follow", "grow.ndjson"]);
+        let mut run = run.stdout(Stdio::piped()).spawn().unwrap();
+        let state = folder.join("retrylens-import.json");
+        wait_for("the first piece", || state.exists());
+        let id = run.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        let until = Instant::now() + Duration::from_secs(30);
+        while run.try_wait().unwrap().is_none() {
+            if Instant::now() > until {
+                run.kill().unwrap();
+                panic!("SIG{signal} doesn't end it");
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let done = run.wait_with_output().unwrap();
+        assert_eq!(done.status.code(), Some(0), "{signal}: {}", said(&done));
+        assert!(said(&done).starts_with("10 lines, 10 stored"), "{signal}: {}", said(&done));
+        let mut file = OpenOptions::new().append(true).open(&path).unwrap();
+        file.write_all(lines(10, 13).as_bytes()).unwrap();
+        let next = said(&import(folder, &["grow.ndjson"]));
+        assert!(next.starts_with("3 lines, 3 stored"), "{signal}: {next}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_import_says_which_zone_it_took_for_times_without_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let line = r#"192.0.2.7:52610 [11/Nov/2026:11:26:57.958] f01 f01/<NOSRV> 0/-1/-1/-1/0 429 225 - - PR-- 1/1/0/0/0 0/0 "GET /v1/a HTTP/1.1""#;
+    std::fs::write(folder.join("h.log"), format!("{line}\n")).unwrap();
+    let text = said(&import(folder, &["h.log"]));
+    assert!(text.contains("1 lines name no zone beside their time: read as UTC"), "{text}");
+    let text = said(&import(folder, &["--time-zone", "+09:00", "--state", "b.json", "h.log"]));
+    assert!(text.contains("read as +09:00"), "{text}");
+    let wrong = import(folder, &["--time-zone", "Tokio", "h.log"]);
+    assert!(said(&wrong).contains("a zone of the IANA database"), "{}", said(&wrong));
+    assert_eq!(wrong.status.code(), Some(2));
+}
+
 /// A process that ends with its test.
 struct Running(Child);
 

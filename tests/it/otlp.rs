@@ -262,6 +262,31 @@ async fn traces_need_the_token_that_events_need() {
     assert_eq!(answer.status, StatusCode::UNAUTHORIZED);
 }
 
+/// OTLP/HTTP has a `google.rpc.Status` in the request's media type for every failure, whoever found it.
+#[tokio::test]
+async fn a_missing_token_and_a_wrong_method_are_told_as_exporters_read_them() {
+    let app = TestApp::with(&[("ingest_tokens", "sending-token-0123456789")]).await;
+    for path in ["/v1/traces", "/v1/logs", "/v1/metrics"] {
+        let answer = app.post(path, &json!({})).await;
+        assert_eq!(answer.status, StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(
+            (answer.header("content-type"), &answer.json()["code"]),
+            ("application/json", &json!(16))
+        );
+        assert!(answer.header("www-authenticate").starts_with("Bearer"), "{path}");
+        let answer = app.post_text(path, "application/x-protobuf", "").await;
+        assert_eq!(answer.header("content-type"), "application/x-protobuf", "{path}");
+        assert_eq!(answer.text.as_bytes()[..2], [8, 16], "{path}");
+        let answer = app.get(path).await;
+        assert_eq!(
+            (answer.status, &answer.json()["code"]),
+            (StatusCode::METHOD_NOT_ALLOWED, &json!(12))
+        );
+    }
+    let answer = app.post("/v1/events", &json!({})).await;
+    assert_eq!(answer.header("content-type"), "application/problem+json", "no route of OTLP");
+}
+
 #[tokio::test]
 async fn a_wait_that_the_client_logged_is_the_one_it_chose() {
     let app = TestApp::start().await;

@@ -15,7 +15,7 @@ pub(super) fn balancer_line(text: &str) -> Option<LogRecord> {
     let total: f64 = times.iter().filter(|time| **time >= 0.0).sum();
     record.duration_ms = whole_ms(total * 1000.0);
     // The time of the answer's beginning; `request_creation_time` is more exact where it is.
-    record.at = field(21).and_then(moment::iso).or(Some(end));
+    record.stamp(field(21).and_then(moment::iso).or(Some(end)));
     record.status(field(8)?);
     record.client_address = field(3)?.rsplit_once(':').map(|(address, _)| address.to_owned());
     let request = tokens.get(12)?.unescaped().into_owned();

@@ -59,5 +59,6 @@ fn stamp(text: &str) -> Option<UnixMillis> {
     if text.len() == 19 && text.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse::<i64>().ok().map(|ns| UnixMillis(ns / 1_000_000));
     }
-    moment::iso(text).or_else(|| moment::epoch_s(text)).or_else(|| moment::epoch_ms(text))
+    let written = moment::iso(text).or_else(|| moment::epoch_s(text));
+    written.or_else(|| moment::epoch_ms(text)).map(|stamp| stamp.at)
 }

@@ -11,7 +11,7 @@ pub(super) fn line(text: &str) -> Option<LogRecord> {
         return None;
     }
     let mut record = LogRecord::of(Format::Cloudfront);
-    let end = moment::iso(&format!("{}T{}Z", field(0)?, field(1)?))?;
+    let end = moment::iso(&format!("{}T{}Z", field(0)?, field(1)?))?.at;
     record.client_address = field(4).and_then(line::something).map(ToOwned::to_owned);
     record.method = field(5).and_then(line::something).map(str::to_ascii_uppercase);
     if let Some(stem) = field(7) {

@@ -18,7 +18,7 @@ pub(super) fn head(format: Format, tokens: &[Token<'_>]) -> Option<LogRecord> {
         return None;
     }
     let mut record = LogRecord::of(format);
-    record.at = Some(moment::common(tokens.get(time)?.text)?);
+    record.stamp(Some(moment::common(tokens.get(time)?.text)?));
     record.request_line(&request.unescaped());
     code.text.parse::<f64>().ok()?;
     record.status(code.text);

@@ -22,7 +22,9 @@ pub(super) fn object(object: &Object) -> Result<LogRecord, LineError> {
     let mut record = LogRecord::of(Format::Envoy);
     recommended::common(object, &mut record);
     record.status_of(object, "response_code");
-    record.at = object.value("start_time").as_deref().and_then(moment::any).or(record.at);
+    if let Some(start) = object.value("start_time").as_deref().and_then(moment::any) {
+        record.stamp(Some(start));
+    }
     record.duration_ms = object.number("duration").and_then(whole_ms).or(record.duration_ms);
     for (theirs, ours) in ISTIO {
         if let Some(text) = object.text(theirs) {
@@ -41,7 +43,7 @@ pub(super) fn line(text: &str) -> Option<LogRecord> {
     if let Some((time, after)) = rest.split_first()
         && time.kind == Kind::Bracketed
     {
-        record.at = Some(moment::iso(time.text)?);
+        record.stamp(Some(moment::iso(time.text)?));
         rest = after;
     }
     let [request, code, flags, after @ ..] = rest else { return None };

@@ -22,7 +22,7 @@ pub(super) fn line(text: &str) -> Option<LogRecord> {
     let mut counts = field(9)?.split('/');
     let retries = counts.nth(4)?;
     let mut record = LogRecord::of(Format::Haproxy);
-    record.at = moment::common(tokens.get(time)?.text);
+    record.stamp(moment::common(tokens.get(time)?.text));
     record.status(field(4)?);
     record.duration_ms = all.trim_start_matches('+').parse().ok().filter(|ms| *ms >= 0);
     record.fact("server", server);

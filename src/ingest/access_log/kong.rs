@@ -17,7 +17,7 @@ pub(super) fn object(object: &Object) -> Result<LogRecord, LineError> {
     let code = within(response, "status");
     let code = code.ok_or_else(|| LineError::new("`response.status` is missing"))?;
     record.status(&code);
-    record.at = object.value("started_at").as_deref().and_then(moment::epoch_ms);
+    record.stamp(object.value("started_at").as_deref().and_then(moment::epoch_ms));
     let latencies = object.get("latencies");
     record.duration_ms =
         within(latencies, "request").and_then(|ms| ms.parse().ok()).and_then(whole_ms);

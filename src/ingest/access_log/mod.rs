@@ -27,10 +27,12 @@ mod split;
 mod squid;
 mod tokens;
 mod traefik;
+mod zone;
 
 pub use detect::detect;
 pub use reader::{Naming, Piece, Reader, RejectedLine, Totals};
 pub use split::{Line, Lines};
+pub use zone::Zone;
 
 use crate::domain::access_log::LogFacts;
 use crate::domain::classify::Responder;
@@ -128,6 +130,19 @@ impl Format {
         })
     }
 
+    /// The format of lines that are to become observations, by its name; `None` for `auto`.
+    ///
+    /// # Errors
+    /// What to tell somebody who named another one.
+    pub fn of_log(name: &str) -> Result<Option<Self>, String> {
+        match Self::named(name) {
+            None if name == "auto" => Ok(None),
+            None => Err(unknown(name, Self::ALL.iter().filter(|f| **f != Self::NginxError))),
+            Some(Self::NginxError) => Err(NO_OBSERVATION.to_owned()),
+            format => Ok(format),
+        }
+    }
+
     /// The product that writes it; `unknown` where several do.
     pub const fn product(self) -> Responder {
         match self {
@@ -183,18 +198,30 @@ impl Format {
 
 /// What to tell somebody who named a format that is not known.
 pub fn unknown_format(name: &str) -> String {
+    unknown(name, Format::ALL.iter())
+}
+
+fn unknown<'a>(name: &str, known: impl Iterator<Item = &'a Format>) -> String {
     let name: String = name.chars().take(64).collect();
-    let all: Vec<&str> = Format::ALL.iter().map(|format| format.as_str()).collect();
+    let all: Vec<&str> = known.map(|format| format.as_str()).collect();
     format!("{name:?} is no format that is known; name one of {}", all.join(", "))
 }
+
+/// What to tell somebody who sends lines of nginx's error log.
+const NO_OBSERVATION: &str = "lines of nginx's error log have neither a status nor an id, so that \
+                              they can't be told from those of the access log; send that one, with \
+                              `limit_req_status` in it";
 
 /// One line, as far as it tells something.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogRecord {
     /// The product, what it sent to its client, and the fields that rules read.
     pub facts: LogFacts,
-    /// When the request came in; of products that log the end, the end less the duration.
+    /// When the request came in; of products that log the end, the end less the duration. A local
+    /// time stands as that of UTC here.
     pub at: Option<UnixMillis>,
+    /// The time in the line names no zone: it is the local time of wherever the log is from.
+    pub is_local: bool,
     /// How long it took.
     pub duration_ms: Option<i64>,
     /// The client's address, as written. Never stored.
@@ -229,6 +256,7 @@ impl LogRecord {
         Self {
             facts: LogFacts { product: format.product(), status: None, fields: Vec::new() },
             at: None,
+            is_local: false,
             duration_ms: None,
             client_address: None,
             host: None,
@@ -243,6 +271,12 @@ impl LogRecord {
             is_cut: false,
             has_wrong_status: false,
         }
+    }
+
+    /// Takes the time.
+    fn stamp(&mut self, stamp: Option<moment::Stamp>) {
+        self.at = stamp.map(|stamp| stamp.at);
+        self.is_local = stamp.is_some_and(|stamp| stamp.is_local);
     }
 
     /// Takes the status. Without an answer all write `-`, `000` or nothing, HAProxy -1, and some 0.

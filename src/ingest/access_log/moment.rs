@@ -1,36 +1,52 @@
-//! Moments as logs write them. Formats without an offset are read as UTC.
+//! Moments as logs write them.
 
 use crate::domain::time::{DAY_MS, UnixMillis};
+
+/// A moment as it was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Stamp {
+    /// The moment; where no zone is written, that of UTC.
+    pub(super) at: UnixMillis,
+    /// No zone is written: it is the local time of wherever the log is from.
+    pub(super) is_local: bool,
+}
+
+impl Stamp {
+    const fn fixed(at: UnixMillis) -> Self {
+        Self { at, is_local: false }
+    }
+}
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 /// Any of the forms below.
-pub(super) fn any(text: &str) -> Option<UnixMillis> {
+pub(super) fn any(text: &str) -> Option<Stamp> {
     iso(text).or_else(|| common(text)).or_else(|| epoch_s(text))
 }
 
 /// `2026-11-29T22:27:33.258+0000`, `2026-11-29T22:27:33Z`, `2026-11-29 22:27:33`.
-pub(super) fn iso(text: &str) -> Option<UnixMillis> {
+pub(super) fn iso(text: &str) -> Option<Stamp> {
     let text = text.trim();
-    UnixMillis::parse_rfc3339(text).or_else(|| {
+    UnixMillis::parse_rfc3339(text).map(Stamp::fixed).or_else(|| {
         // ISO 8601 allows an offset without a colon, RFC 3339 does not.
         let (head, tail) = text.split_at_checked(text.len().checked_sub(5)?)?;
         let (sign, digits) = tail.split_at_checked(1)?;
         let is_offset = matches!(sign, "+" | "-") && digits.bytes().all(|b| b.is_ascii_digit());
         let (hours, minutes) = digits.split_at_checked(2)?;
         if is_offset {
-            UnixMillis::parse_rfc3339(&format!("{head}{sign}{hours}:{minutes}"))
+            UnixMillis::parse_rfc3339(&format!("{head}{sign}{hours}:{minutes}")).map(Stamp::fixed)
         } else {
-            UnixMillis::parse_rfc3339(&format!("{text}Z"))
+            let at = UnixMillis::parse_rfc3339(&format!("{text}Z"))?;
+            Some(Stamp { at, is_local: true })
         }
     })
 }
 
 /// `29/Nov/2026:22:26:26 +0000` (NCSA), `29/Nov/2026:22:26:57.958` (HAProxy).
-pub(super) fn common(text: &str) -> Option<UnixMillis> {
+pub(super) fn common(text: &str) -> Option<Stamp> {
     let text = text.trim();
-    let (stamp, offset) = text.split_once(' ').unwrap_or((text, "+0000"));
+    let (stamp, offset) = text.split_once(' ').map_or((text, None), |(s, o)| (s, Some(o)));
     let mut parts = stamp.split(['/', ':', '.']);
     let day: i64 = parts.next()?.parse().ok()?;
     let month = parts.next()?;
@@ -39,20 +55,22 @@ pub(super) fn common(text: &str) -> Option<UnixMillis> {
     let clock = clock(&mut parts)?;
     let date = days(year, i64::try_from(month).ok()?.checked_add(1)?, day)?;
     let ms = date.checked_mul(DAY_MS)?.checked_add(clock)?;
-    Some(UnixMillis(ms.checked_sub(offset_ms(offset)?)?))
+    let offset_ms = offset.map_or(Some(0), offset_ms)?;
+    Some(Stamp { at: UnixMillis(ms.checked_sub(offset_ms)?), is_local: offset.is_none() })
 }
 
 /// `2023/04/02 12:00:00`, nginx's error log.
-pub(super) fn slashed(date: &str, time: &str) -> Option<UnixMillis> {
+pub(super) fn slashed(date: &str, time: &str) -> Option<Stamp> {
     let mut parts = date.split('/');
     let mut number = || parts.next()?.parse::<i64>().ok();
     let date = days(number()?, number()?, number()?)?;
     let clock = clock(&mut time.split([':', '.']))?;
-    Some(UnixMillis(date.checked_mul(DAY_MS)?.checked_add(clock)?))
+    let at = UnixMillis(date.checked_mul(DAY_MS)?.checked_add(clock)?);
+    Some(Stamp { at, is_local: true })
 }
 
 /// Seconds since 1970 with a fraction: `1795991186.952`.
-pub(super) fn epoch_s(text: &str) -> Option<UnixMillis> {
+pub(super) fn epoch_s(text: &str) -> Option<Stamp> {
     let (seconds, fraction) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     if seconds.len() < 9 || seconds.len() > 11 {
         return None;
@@ -61,13 +79,14 @@ pub(super) fn epoch_s(text: &str) -> Option<UnixMillis> {
     if !fraction.bytes().all(|b| b.is_ascii_digit()) {
         return None;
     }
-    Some(UnixMillis(seconds.checked_mul(1000)?.checked_add(thousandths(fraction))?))
+    let at = seconds.checked_mul(1000)?.checked_add(thousandths(fraction))?;
+    Some(Stamp::fixed(UnixMillis(at)))
 }
 
 /// Milliseconds since 1970.
-pub(super) fn epoch_ms(text: &str) -> Option<UnixMillis> {
+pub(super) fn epoch_ms(text: &str) -> Option<Stamp> {
     let ms: i64 = text.trim().parse().ok()?;
-    (100_000_000_000..100_000_000_000_000).contains(&ms).then_some(UnixMillis(ms))
+    (100_000_000_000..100_000_000_000_000).contains(&ms).then_some(Stamp::fixed(UnixMillis(ms)))
 }
 
 /// Hours, minutes, seconds and perhaps a fraction, in milliseconds.

@@ -11,7 +11,7 @@ pub(super) fn error_line(text: &str) -> Option<LogRecord> {
         return None;
     }
     let mut record = LogRecord::of(Format::NginxError);
-    record.at = Some(at);
+    record.stamp(Some(at));
     let verdict = match () {
         () if rest.contains("delaying request") => "DELAYED",
         () if rest.contains("dry run") => "REJECTED_DRY_RUN",

@@ -4,13 +4,14 @@
 //! and what looks secret is replaced.
 
 use super::split::Line;
-use super::{Format, LogRecord, line, parse, route};
+use super::{Format, LogRecord, NO_OBSERVATION, Zone, line, parse, route};
 use crate::domain::access_log::LogFacts;
 use crate::domain::classify::Responder;
-use crate::domain::event::{Event, Vantage};
+use crate::domain::event::{Event, MOST_AHEAD, Vantage};
 use crate::domain::key_hash::KeyHasher;
 use crate::domain::redact;
 use crate::domain::stored::Inserted;
+use crate::domain::time::UnixMillis;
 use crate::ingest::native::{self, DecodeOptions, RawKeys};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -41,6 +42,8 @@ pub struct Naming {
     /// A name of the file that stays the same over rotation: lines are then told apart by their
     /// place in it, and by their content where absent.
     pub source: Option<String>,
+    /// The zone of times that name none.
+    pub time_zone: Zone,
 }
 
 impl Default for Naming {
@@ -52,6 +55,7 @@ impl Default for Naming {
             vantage: Vantage::Gateway,
             name: None,
             source: None,
+            time_zone: Zone::default(),
         }
     }
 }
@@ -74,6 +78,8 @@ pub struct Piece {
     pub lines: u64,
     /// What they are, in their order.
     pub events: Vec<Event>,
+    /// When each of these happened.
+    pub times: Vec<UnixMillis>,
     /// Lines that could not be read.
     pub rejected: Vec<RejectedLine>,
     /// Header lines and empty ones.
@@ -82,6 +88,10 @@ pub struct Piece {
     pub internal: u64,
     /// Lines that end early and were read as far as they go.
     pub cut: u64,
+    /// Lines whose time names no zone.
+    pub local_times: u64,
+    /// The zone that those were read in.
+    pub time_zone: String,
     /// Values replaced because they looked secret.
     pub redactions: u64,
 }
@@ -105,7 +115,8 @@ impl<'h> Reader<'h> {
 
     /// Reads some lines.
     pub fn read(&mut self, lines: &[Line]) -> Piece {
-        let mut piece = Piece::default();
+        let time_zone = self.naming.time_zone.name().to_owned();
+        let mut piece = Piece { time_zone, ..Piece::default() };
         let mut body = Vec::with_capacity(lines.len().saturating_mul(400));
         let mut kept: Vec<(&Line, Option<LogFacts>)> = Vec::with_capacity(lines.len());
         for line in lines {
@@ -114,6 +125,7 @@ impl<'h> Reader<'h> {
                 Ok(record) if record.is_internal => piece.internal += 1,
                 Ok(record) => {
                     piece.cut += u64::from(record.is_cut);
+                    piece.local_times += u64::from(record.is_local);
                     match self.native(&record, line) {
                         Ok(item) => {
                             // A struct of texts and numbers has nothing that can't be written.
@@ -153,9 +165,10 @@ impl<'h> Reader<'h> {
     /// The record as a native event.
     fn native<'r>(&mut self, record: &'r LogRecord, line: &Line) -> Result<Native<'r>, String> {
         if self.format == Some(Format::NginxError) || self.last == Some(Format::NginxError) {
-            return Err("lines of the error log have no status; send the access log".to_owned());
+            return Err(NO_OBSERVATION.to_owned());
         }
         let Some(at) = record.at else { return Err("no time that can be read".to_owned()) };
+        let at = if record.is_local { self.naming.time_zone.local(at) } else { at };
         let product = record.facts.product.as_str();
         let host = record.host.as_deref().filter(|host| is_host(host)).map(ToOwned::to_owned);
         let host = host.or_else(|| self.naming.host.clone());
@@ -239,6 +252,7 @@ impl<'h> Reader<'h> {
         for (index, mut event) in decoded.events {
             let Some((_, facts)) = kept.get_mut(index).and_then(Option::take) else { continue };
             event.log = facts.map(|facts| Box::new(redacted(facts, &mut event.redactions)));
+            piece.times.push(event.occurred_at);
             piece.events.push(event);
         }
     }
@@ -276,6 +290,7 @@ impl Piece {
 
 /// What became of all lines that were read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Totals {
     /// Lines that were read.
     pub lines: u64,
@@ -291,6 +306,12 @@ pub struct Totals {
     pub internal: u64,
     /// Lines that end early and were read as far as they go.
     pub cut: u64,
+    /// Stored lines that happened more than five minutes after now.
+    pub ahead_of_time: u64,
+    /// Lines whose time names no zone.
+    pub local_times: u64,
+    /// The zone that those were read in, where there were any.
+    pub time_zone: Option<String>,
     /// Values that looked secret, replaced.
     pub redactions: u64,
     /// Lines that could not be read.
@@ -300,8 +321,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Adds a piece with what became of its events.
-    pub fn add(&mut self, piece: &Piece, results: &[Inserted]) {
+    /// Adds a piece with what became of its events up to `now`.
+    pub fn add(&mut self, piece: &Piece, results: &[Inserted], now: UnixMillis) {
         let count = |kinds: &[Inserted]| {
             let found = results.iter().filter(|result| kinds.contains(result)).count();
             u64::try_from(found).unwrap_or(u64::MAX)
@@ -313,6 +334,14 @@ impl Totals {
         self.comments += piece.comments;
         self.internal += piece.internal;
         self.cut += piece.cut;
+        let is_ahead =
+            |(result, at): &(&Inserted, &UnixMillis)| result.is_new() && at.since(now) > MOST_AHEAD;
+        let ahead = results.iter().zip(&piece.times).filter(is_ahead).count();
+        self.ahead_of_time += u64::try_from(ahead).unwrap_or(u64::MAX);
+        self.local_times += piece.local_times;
+        if piece.local_times > 0 {
+            self.time_zone = Some(piece.time_zone.clone());
+        }
         self.redactions += piece.redactions;
         self.wrong += u64::try_from(piece.rejected.len()).unwrap_or(u64::MAX);
         let room = KEPT_REJECTS.saturating_sub(self.rejected.len());
@@ -330,6 +359,9 @@ impl Totals {
         self.comments += told.comments;
         self.internal += told.internal;
         self.cut += told.cut;
+        self.ahead_of_time += told.ahead_of_time;
+        self.local_times += told.local_times;
+        self.time_zone = told.time_zone.or(self.time_zone.take());
         self.redactions += told.redactions;
         self.wrong += told.wrong;
         let room = KEPT_REJECTS.saturating_sub(self.rejected.len());

@@ -1,8 +1,8 @@
 //! The JSON line that `docs/access-logs.md` recommends, with the same keys for every product.
 
 use super::line::{Object, something};
-use super::{Format, LineError, LogRecord, moment};
-use crate::domain::time::UnixMillis;
+use super::moment::{self, Stamp};
+use super::{Format, LineError, LogRecord};
 
 /// The keys that each product's rules read.
 const fn facts(format: Format) -> &'static [&'static str] {
@@ -70,7 +70,7 @@ pub(super) fn object(format: Format, object: &Object) -> Result<LogRecord, LineE
 }
 
 /// How a key writes its moment.
-type ReadMoment = fn(&str) -> Option<UnixMillis>;
+type ReadMoment = fn(&str) -> Option<Stamp>;
 
 /// The keys of all products.
 pub(super) fn common(object: &Object, record: &mut LogRecord) {
@@ -81,7 +81,7 @@ pub(super) fn common(object: &Object, record: &mut LogRecord) {
         ("ts", moment::any),
         ("time", moment::any),
     ];
-    record.at = moments.iter().find_map(|(key, read)| read(&object.value(key)?));
+    record.stamp(moments.iter().find_map(|(key, read)| read(&object.value(key)?)));
     record.duration_ms = duration(object);
     record.host = object.first(&["host", "authority"]);
     record.request_id = object.value("request_id");

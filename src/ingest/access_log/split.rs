@@ -54,6 +54,11 @@ impl Lines {
         self.offset
     }
 
+    /// Lines that were handed out.
+    pub const fn count(&self) -> u64 {
+        self.number
+    }
+
     /// Bytes of the line in the making so far.
     pub const fn begun(&self) -> u64 {
         self.length

@@ -13,7 +13,7 @@ pub(super) fn line(format: Format, text: &str) -> Option<LogRecord> {
     let (result, code) = result.rsplit_once('/')?;
     let (hierarchy, host) = hierarchy.rsplit_once('/')?;
     let mut record = LogRecord::of(format);
-    let end = moment::epoch_s(epoch)?;
+    let end = moment::epoch_s(epoch)?.at;
     let elapsed: i64 = elapsed.parse().ok()?;
     record.duration_ms = (elapsed >= 0).then_some(elapsed);
     // Both stamp the end.

@@ -13,7 +13,7 @@ pub(super) fn object(object: &Object) -> Result<LogRecord, LineError> {
         return Err(LineError::new("the key `DownstreamStatus` is missing"));
     }
     let started = object.first(&["StartUTC", "StartLocal", "time"]);
-    record.at = started.as_deref().and_then(moment::iso);
+    record.stamp(started.as_deref().and_then(moment::iso));
     record.duration_ms = object.number("Duration").and_then(|ns| whole_ms(ns / 1_000_000.0));
     record.client_address = object.first(&["ClientHost", "ClientAddr"]);
     record.host = object.value("RequestHost").or_else(|| object.value("RequestAddr"));

@@ -8,11 +8,12 @@ use super::{Problem, Problems};
 use crate::domain::event::Vantage;
 use crate::domain::sources::Input;
 use crate::domain::stored::SenderCounts;
-use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, unknown_format};
+use crate::domain::time::UnixMillis;
+use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, Zone};
 use crate::ingest::body::Encoding;
 use crate::pipeline::fair::Sender;
 use crate::pipeline::{Intake, IntakeError};
-use crate::web::extract::{Path, Peer, Query, encoding, let_pass};
+use crate::web::extract::{Path, Peer, Query, encoding};
 use crate::web::{AppState, Code, Failure, doors};
 use axum::Json;
 use axum::body::{Body, Bytes};
@@ -66,6 +67,9 @@ pub(crate) struct LogParams {
     source: Option<String>,
     /// Where in that file the body begins, in bytes (unpacked).
     offset: Option<u64>,
+    /// The zone of times that name none, as in HAProxy's default line: `Europe/Berlin`, `+02:00`;
+    /// UTC without it.
+    time_zone: Option<String>,
 }
 
 /// A line that was not stored.
@@ -96,6 +100,14 @@ pub(crate) struct LogReceipt {
     internal: u64,
     /// Lines that end early and were read as far as they go.
     cut: u64,
+    /// Stored lines that happened more than five minutes after now: the gateway's clock is fast, or
+    /// its times are in another zone. They stand at that time, so that what is looked at now doesn't
+    /// show them.
+    ahead_of_time: u64,
+    /// Lines whose time names no zone.
+    local_times: u64,
+    /// The zone that those were read in, where there were any.
+    time_zone: Option<String>,
     /// Values that looked secret, replaced.
     redactions: u64,
     /// Lines that could not be read.
@@ -110,6 +122,7 @@ pub(crate) struct LogReceipt {
     request_body(description = "Lines as the product writes them, text or NDJSON, of any length; gzip and zstd are taken", content(
         (String = "text/plain"), (String = "application/x-ndjson"))),
     responses((status = 200, description = "What became of the lines; they are on disk", body = LogReceipt),
+        (status = 400, description = "`invalid-compression`, `invalid-body`: the body is damaged or cut short; its whole lines before that are stored, and counted as with 200", content_type = "application/problem+json", body = Problem),
         (status = 422, description = "`nothing-storable`: no line could be read; `rejected` says why", content_type = "application/problem+json", body = Problem),
         (status = 503, description = "`queue-full`, `store-unavailable`, `stopping`: what `stored` counts is stored; send the body again after `Retry-After`", content_type = "application/problem+json", body = Problem),
         Problems))]
@@ -121,23 +134,13 @@ pub(crate) async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Json<Totals>, Failure> {
-    let named = match format.as_str() {
-        "auto" => None,
-        name => Some(
-            Format::named(name)
-                .ok_or_else(|| Failure::new(Code::InvalidParameter, unknown_format(name)))?,
-        ),
-    };
+    let named = Format::of_log(&format).map_err(|why| Failure::new(Code::InvalidParameter, why))?;
     let (naming, offset) = naming(params)?;
     let encoding = encoding(&headers)?;
     let token = doors::sending_token(&headers, &state.config.access.ingest_tokens);
     let source = peer.source(token);
-    if let Err(refused) = state.intake.admits(&source) {
-        let_pass(body, &state.config).await;
-        return Err(refused.into());
-    }
+    state.intake.admits(&source)?;
     let Ok(turn) = READERS.try_acquire() else {
-        let_pass(body, &state.config).await;
         let detail = "Too many logs are being read. Send it after the wait.";
         return Err(Failure::new(Code::QueueFull, detail).retry_after(Duration::from_secs(2)));
     };
@@ -147,9 +150,10 @@ pub(crate) async fn create(
     let pass = hand_over(body, parts, state.config.server.body_timeout);
     let runtime = Handle::current();
     let (intake, hasher) = (state.intake.clone(), state.hasher.clone());
+    let now = state.clock.now();
     let reading = tokio::task::spawn_blocking(move || {
-        let mut work =
-            Work { intake: &intake, sender: &sender, runtime: &runtime, totals: Totals::default() };
+        let totals = Totals::default();
+        let mut work = Work { intake: &intake, sender: &sender, runtime: &runtime, now, totals };
         let mut reader = Reader::new(named, naming, &hasher);
         let done = work.all(Arriving::new(arriving), encoding, offset, &mut reader);
         (work.totals, done)
@@ -161,18 +165,22 @@ pub(crate) async fn create(
     state.metrics.rejected(usize::try_from(totals.wrong).unwrap_or(usize::MAX));
     let mistakes = SenderCounts { rejected: count(totals.wrong), ..SenderCounts::default() };
     state.senders.add(state.intake.series().sender(&service), &mistakes);
-    done.map_err(|failure| failure.with("stored", json!(totals.stored)))?;
+    done.map_err(|failure| telling(failure, &totals))?;
     if totals.stored + totals.duplicates + totals.internal + totals.comments == 0 {
         let detail = match totals.lines {
             0 => "The body holds no lines.",
             _ => "No line could be stored; see rejected for the reasons.",
         };
-        let failure = Failure::new(Code::NothingStorable, detail);
-        return Err(failure
-            .with("rejected", json!(totals.rejected))
-            .with("expired", json!(totals.expired)));
+        return Err(telling(Failure::new(Code::NothingStorable, detail), &totals));
     }
     Ok(Json(totals))
+}
+
+/// A failure that tells what became of the lines all the same.
+fn telling(failure: Failure, totals: &Totals) -> Failure {
+    let counts = json!(totals);
+    let counts = counts.as_object().into_iter().flatten();
+    counts.fold(failure, |failure, (name, count)| failure.with(name, count.clone()))
 }
 
 /// Checks what the address says.
@@ -183,6 +191,11 @@ fn naming(params: LogParams) -> Result<(Naming, u64), Failure> {
         Some(_) => return Err(Failure::invalid_parameter("vantage", "gateway or origin")),
     };
     let text = |value: Option<String>| value.filter(|text| !text.trim().is_empty());
+    let time_zone = match text(params.time_zone).as_deref().map(Zone::parse) {
+        None => Zone::default(),
+        Some(Some(zone)) => zone,
+        Some(None) => return Err(Failure::invalid_parameter("time_zone", Zone::EXPECTED)),
+    };
     let naming = Naming {
         service: text(params.service),
         environment: text(params.environment),
@@ -190,6 +203,7 @@ fn naming(params: LogParams) -> Result<(Naming, u64), Failure> {
         vantage,
         name: text(params.name),
         source: text(params.source),
+        time_zone,
     };
     Ok((naming, params.offset.unwrap_or(0)))
 }
@@ -208,10 +222,8 @@ async fn hand_over(body: Body, parts: mpsc::Sender<io::Result<Bytes>>, wait: Dur
             Err(_) => Err(io::ErrorKind::TimedOut.into()),
         };
         let is_last = part.is_err();
+        // Where nobody reads on, the answer is a failure.
         if parts.send(part).await.is_err() || is_last {
-            // Nobody reads on: what is still coming is let pass.
-            let rest = async { while let Some(Ok(_)) = chunks.next().await {} };
-            drop(tokio::time::timeout(Duration::from_secs(5), rest).await);
             return;
         }
     }
@@ -224,6 +236,9 @@ struct Arriving {
     /// Bytes that were taken.
     taken: u64,
 }
+
+/// What is told of a body that can't be read to its end.
+const KEPT: &str = "The whole lines before that are taken; a last one that was cut is not.";
 
 /// Bytes by which a packed body is known.
 const MAGIC: usize = 4;
@@ -263,6 +278,7 @@ struct Work<'a> {
     intake: &'a Intake,
     sender: &'a Sender,
     runtime: &'a Handle,
+    now: UnixMillis,
     totals: Totals,
 }
 
@@ -279,15 +295,18 @@ impl Work<'_> {
         let found = if named == Encoding::Identity { arriving.encoding() } else { Ok(named) };
         let encoding = *found.as_ref().unwrap_or(&named);
         let broken = |error: io::Error| match error.kind() {
-            io::ErrorKind::ConnectionAborted => {
-                Failure::new(Code::InvalidBody, "The body broke off before its end.")
-            }
+            io::ErrorKind::ConnectionAborted => Failure::new(
+                Code::InvalidBody,
+                format!("The body broke off before its end. {KEPT}"),
+            ),
             io::ErrorKind::TimedOut => {
                 Failure::new(Code::RequestTimeout, "Nothing of the body arrived for too long.")
             }
             _ => Failure::new(
                 Code::InvalidCompression,
-                format!("The body can't be unpacked as {encoding}: it is damaged or cut short."),
+                format!(
+                    "The body can't be unpacked as {encoding}: it is damaged or cut short. {KEPT}"
+                ),
             ),
         };
         found.map_err(&broken)?;
@@ -371,7 +390,7 @@ impl Work<'_> {
             } else {
                 self.runtime.block_on(offered(self.intake, self.sender, events))?
             };
-            self.totals.add(&piece, &results);
+            self.totals.add(&piece, &results, self.now);
         }
         Ok(())
     }

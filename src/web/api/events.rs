@@ -2,14 +2,14 @@
 
 use super::schema::NativeEvent;
 use super::{Problem, Problems};
-use crate::domain::event::Event;
+use crate::domain::event::{Event, MOST_AHEAD};
 use crate::domain::sources::Input;
 use crate::domain::stored::{Inserted, SenderCounts};
-use crate::domain::time::{MINUTE_MS, Millis, UnixMillis};
+use crate::domain::time::UnixMillis;
 use crate::ingest::native::{self, DecodeError, DecodeOptions, Decoded, Format, Reject};
 use crate::pipeline::fair::Source;
 use crate::pipeline::{Batch, IntakeError};
-use crate::web::extract::{CappedBody, Peer, let_pass};
+use crate::web::extract::{CappedBody, Peer};
 use crate::web::{AppState, Code, Failure, doors};
 use axum::Json;
 use axum::body::Body;
@@ -22,9 +22,6 @@ use utoipa::ToSchema;
 
 /// Bodies beyond this, and packed ones, are read on a thread of their own; in bytes.
 const LARGE_BODY: usize = 16 * 1024;
-
-/// How far ahead of our clock an event may be before it is told.
-const MOST_AHEAD: Millis = Millis(5 * MINUTE_MS);
 
 /// What became of a batch.
 #[derive(Debug, Serialize, ToSchema)]
@@ -70,10 +67,7 @@ pub(crate) async fn create(
     let now = state.clock.now();
     let token = doors::sending_token(&headers, &state.config.access.ingest_tokens);
     let source = peer.source(token);
-    if let Err(refused) = state.intake.admits(&source) {
-        let_pass(body, &state.config).await;
-        return Err(refused.into());
-    }
+    state.intake.admits(&source)?;
     let sender = peer.connection(token);
     let body = CappedBody::read(&headers, body, &sender, &state.bodies, &state.config).await?;
     let Read { mut decoded, places, service, batch } = decode(&state, source, body, format).await?;

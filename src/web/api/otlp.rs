@@ -12,10 +12,10 @@ use crate::domain::stored::SenderCounts;
 use crate::ingest::otlp::{self, DecodeError, Encoding, Options};
 use crate::pipeline::settler;
 use crate::store::{MAX_VOLUME_SERIES, StoreError};
-use crate::web::extract::{CappedBody, Peer, let_pass};
+use crate::web::extract::{CappedBody, Peer};
 use crate::web::{AppState, Code, Failure, doors};
 use axum::body::{Body, Bytes};
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
@@ -33,7 +33,8 @@ const LARGE_BODY: usize = 16 * 1024;
     request_body(description = "An `ExportTraceServiceRequest` of opentelemetry-proto; gzip and zstd are taken", content(
         (String = "application/x-protobuf"), (serde_json::Value = "application/json"))),
     responses((status = 200, description = "An `ExportTraceServiceResponse` in the request's encoding. The spans are on disk; `partial_success` tells of those that were refused"),
-        (status = 400, description = "The body can't be read; a `google.rpc.Status`"),
+        (status = 400, description = "The body can't be read; a `google.rpc.Status`, as with every refusal"),
+        (status = 401, description = "No ingest token, or a wrong one; a `google.rpc.Status`"),
         (status = 413, description = "Too large, or too many spans; a `google.rpc.Status`"),
         (status = 415, description = "Neither protobuf nor JSON, or a content coding that isn't read; a `google.rpc.Status`"),
         (status = 503, description = "Nothing was stored; `Retry-After` says when to send it again; a `google.rpc.Status`")))]
@@ -42,7 +43,7 @@ pub(crate) async fn traces(
     peer: Peer,
     headers: HeaderMap,
     body: Body,
-) -> Response {
+) -> Result<Response, Failure> {
     export(&state, Signal::Traces, peer, &headers, body).await
 }
 
@@ -52,7 +53,8 @@ pub(crate) async fn traces(
     request_body(description = "An `ExportLogsServiceRequest` of opentelemetry-proto; gzip and zstd are taken", content(
         (String = "application/x-protobuf"), (serde_json::Value = "application/json"))),
     responses((status = 200, description = "An `ExportLogsServiceResponse` in the request's encoding. What is of use is on disk"),
-        (status = 400, description = "The body can't be read; a `google.rpc.Status`"),
+        (status = 400, description = "The body can't be read; a `google.rpc.Status`, as with every refusal"),
+        (status = 401, description = "No ingest token, or a wrong one; a `google.rpc.Status`"),
         (status = 413, description = "Too large, or too many records; a `google.rpc.Status`"),
         (status = 415, description = "Neither protobuf nor JSON, or a content coding that isn't read; a `google.rpc.Status`"),
         (status = 503, description = "Nothing was stored; `Retry-After` says when to send it again; a `google.rpc.Status`")))]
@@ -61,7 +63,7 @@ pub(crate) async fn logs(
     peer: Peer,
     headers: HeaderMap,
     body: Body,
-) -> Response {
+) -> Result<Response, Failure> {
     export(&state, Signal::Logs, peer, &headers, body).await
 }
 
@@ -71,7 +73,8 @@ pub(crate) async fn logs(
     request_body(description = "An `ExportMetricsServiceRequest` of opentelemetry-proto; gzip and zstd are taken", content(
         (String = "application/x-protobuf"), (serde_json::Value = "application/json"))),
     responses((status = 200, description = "An `ExportMetricsServiceResponse` in the request's encoding. What is of use is on disk; `partial_success` tells of data points that were refused"),
-        (status = 400, description = "The body can't be read; a `google.rpc.Status`"),
+        (status = 400, description = "The body can't be read; a `google.rpc.Status`, as with every refusal"),
+        (status = 401, description = "No ingest token, or a wrong one; a `google.rpc.Status`"),
         (status = 413, description = "Too large, or too many data points; a `google.rpc.Status`"),
         (status = 415, description = "Neither protobuf nor JSON, or a content coding that isn't read; a `google.rpc.Status`"),
         (status = 503, description = "Nothing was stored; `Retry-After` says when to send it again; a `google.rpc.Status`")))]
@@ -80,7 +83,7 @@ pub(crate) async fn metrics(
     peer: Peer,
     headers: HeaderMap,
     body: Body,
-) -> Response {
+) -> Result<Response, Failure> {
     export(&state, Signal::Metrics, peer, &headers, body).await
 }
 
@@ -130,16 +133,11 @@ async fn export(
     peer: Peer,
     headers: &HeaderMap,
     body: Body,
-) -> Response {
-    let Some(encoding) = encoding(headers) else { return unread() };
-    let done = match receive(state, peer, headers, body).await {
-        Ok(body) => keep(state, signal, body, encoding).await,
-        Err(failure) => Err(failure),
-    };
-    match done {
-        Ok(told) => accepted(signal, &told, encoding),
-        Err(failure) => refused(failure, encoding),
-    }
+) -> Result<Response, Failure> {
+    let encoding = encoding(headers).ok_or_else(unread)?;
+    let body = receive(state, peer, headers, body).await?;
+    let told = keep(state, signal, body, encoding).await?;
+    Ok(accepted(signal, &told, encoding))
 }
 
 /// Reads a body and keeps what is of use in it; when it returns that is on disk.
@@ -208,10 +206,7 @@ async fn receive(
     body: Body,
 ) -> Result<CappedBody, Failure> {
     let token = doors::sending_token(headers, &state.config.access.ingest_tokens);
-    if let Err(refused) = state.intake.admits(&peer.source(token)) {
-        let_pass(body, &state.config).await;
-        return Err(refused.into());
-    }
+    state.intake.admits(&peer.source(token))?;
     let sender = peer.connection(token);
     CappedBody::read(headers, body, &sender, &state.bodies, &state.config).await
 }
@@ -288,13 +283,18 @@ fn encoding(headers: &HeaderMap) -> Option<Encoding> {
     }
 }
 
+/// How a failure at one of these addresses is to be written; `None` for other addresses.
+pub(crate) fn answered_in(request: &Request) -> Option<Encoding> {
+    let is_ours = matches!(request.uri().path(), "/v1/traces" | "/v1/logs" | "/v1/metrics");
+    is_ours.then(|| encoding(request.headers()).unwrap_or(Encoding::Json))
+}
+
 /// The answer to a body that is neither.
-fn unread() -> Response {
+fn unread() -> Failure {
     let accepted = HeaderValue::from_static("application/x-protobuf, application/json");
     let detail = "Send content-type: application/x-protobuf or application/json.";
-    let failure = Failure::new(Code::UnsupportedMediaType, detail)
-        .header(HeaderName::from_static("accept-post"), accepted);
-    refused(failure, Encoding::Json)
+    Failure::new(Code::UnsupportedMediaType, detail)
+        .header(HeaderName::from_static("accept-post"), accepted)
 }
 
 fn answer(body: impl Into<Bytes>, encoding: Encoding) -> Response {
@@ -332,7 +332,7 @@ pub(crate) fn export_response(told: &Told) -> Vec<u8> {
 }
 
 /// A failure as exporters understand it: a `google.rpc.Status`, and 503 for all that passes.
-fn refused(mut failure: Failure, encoding: Encoding) -> Response {
+pub(crate) fn refused(mut failure: Failure, encoding: Encoding) -> Response {
     match failure.code {
         Code::OverFairShare => failure.code = Code::QueueFull,
         Code::RequestTimeout => {
@@ -363,8 +363,15 @@ fn refused(mut failure: Failure, encoding: Encoding) -> Response {
 /// The number of `google.rpc.Code` that goes with a failure.
 pub(crate) const fn rpc_code(code: Code) -> u8 {
     match code {
+        Code::TokenRequired => 16,
+        Code::ForeignOrigin => 7,
+        Code::NotFound => 5,
+        Code::MethodNotAllowed => 12,
         Code::TooLarge => 8,
+        // All that passes is `UNAVAILABLE`, which exporters try again after.
         Code::QueueFull
+        | Code::OverFairShare
+        | Code::RequestTimeout
         | Code::StoreUnavailable
         | Code::StoreFull
         | Code::Stopping

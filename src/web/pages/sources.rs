@@ -126,6 +126,9 @@ pub struct SourceOut {
     pub first_at: Stamp,
     /// When its newest event happened.
     pub last_at: Stamp,
+    /// Whether its newest event happened more than five minutes after now: its clock is fast, or its
+    /// times are in another unit or zone. What is looked at now doesn't show such events.
+    pub is_ahead: bool,
     /// When its newest event was received.
     pub received_at: Stamp,
     /// Events stored from it.
@@ -158,6 +161,7 @@ impl SourceOut {
             language: source.language.clone(),
             first_at: Stamp(source.first_at),
             last_at: Stamp(source.last_at),
+            is_ahead: source.is_ahead(now),
             received_at: Stamp(source.received_at),
             events: source.events,
             per_minute: source.per_minute(now),
@@ -367,6 +371,11 @@ impl SourcesPage {
         Self { shell, model, steps }
     }
 
+    /// Whether any source sends events of the future.
+    fn has_ahead(&self) -> bool {
+        self.model.items.iter().any(|source| source.is_ahead)
+    }
+
     /// Whether any source lacks anything.
     fn has_lacks(&self) -> bool {
         self.model.items.iter().any(|source| !source.lacks.is_empty())
@@ -389,7 +398,7 @@ impl SourcesPage {
                 name: text.to_owned(),
             },
             first_at: now.plus(Millis(-86_400_000)),
-            last_at: now,
+            last_at: if text == "nginx" { now.plus(Millis(7_200_000)) } else { now },
             received_at: now,
             events: 12_345,
             language: "python".to_owned(),
