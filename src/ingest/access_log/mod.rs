@@ -214,6 +214,7 @@ const NO_OBSERVATION: &str = "lines of nginx's error log have neither a status n
 
 /// One line, as far as it tells something.
 #[derive(Debug, Clone, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each says a thing of its own")]
 pub struct LogRecord {
     /// The product, what it sent to its client, and the fields that rules read.
     pub facts: LogFacts,
