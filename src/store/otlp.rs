@@ -97,6 +97,10 @@ const OF_TRACES: [&str; 2] = [
      JOIN otlp_spans s ON s.trace_id = k LIMIT $2",
 ];
 
+/// How many spans of the trace `$1` aren't settled, and when the first of them is looked at next.
+const WAITING: &str = "SELECT COUNT(*), MIN(due_at) FROM otlp_spans \
+                       WHERE trace_id = $1 AND due_at IS NOT NULL GROUP BY trace_id";
+
 /// Notes which operation spans (`$1`) are of.
 const SETTLE: [&str; 2] = [
     "UPDATE otlp_spans SET due_at = NULL, operation_id = k.value ->> 'o' FROM json_each($1) k \
@@ -214,6 +218,16 @@ impl Store {
         let traces = traces.into_iter().map(|trace| json!(trace)).collect();
         let text = self.text(OF_TRACES).replace("{columns}", COLUMNS);
         self.held(text, &[Value::Array(traces).to_string().into(), limit.into()]).await
+    }
+
+    /// How many spans of a trace wait to be settled, and when the first of them is looked at next;
+    /// `None` where there are none.
+    pub async fn waiting_spans(
+        &self,
+        trace: TraceId,
+    ) -> Result<Option<(i64, UnixMillis)>, StoreError> {
+        let found = self.reader().await?.all(WAITING, &[trace.to_string().into()]).await?;
+        found.first().map(|row| Ok((row.int(0)?, UnixMillis(row.int(1)?)))).transpose()
     }
 
     /// Notes what became of spans.

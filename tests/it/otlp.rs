@@ -167,6 +167,25 @@ async fn nothing_is_settled_while_it_may_go_on() {
 }
 
 #[tokio::test]
+async fn a_look_up_of_a_trace_says_that_its_spans_wait_to_be_settled() {
+    let app = TestApp::start().await;
+    app.post("/v1/traces", &request(&incident())).await;
+    let (trace, _) = id(1, 1);
+    let found = app.get(&format!("/api/v1/lookup?id={trace}")).await.json();
+    assert_eq!(found["items"], json!([]));
+    assert_eq!(found["waiting"]["spans"], 4, "{found}");
+    let due = app.clock.now().plus(Millis(5_000)).to_rfc3339();
+    assert_eq!(found["waiting"]["due_at"], due, "{found}");
+    let page = app.visit(&format!("/lookup?id={trace}")).await;
+    assert!(page.text.contains("4 spans of this trace have arrived and wait"), "{}", page.text);
+    assert!(page.text.contains("No attempt has this id yet"), "{}", page.text);
+    assert_eq!(settle(&app, SETTLED).await, 4);
+    let found = app.get(&format!("/api/v1/lookup?id={trace}")).await.json();
+    assert_eq!((&found["waiting"], found["items"].as_array().unwrap().len()), (&Value::Null, 4));
+    assert!(!app.visit(&format!("/lookup?id={trace}")).await.text.contains("arrived and wait"));
+}
+
+#[tokio::test]
 async fn a_late_span_joins_its_operation_and_is_marked() {
     let app = TestApp::start().await;
     let incident = incident();
@@ -336,6 +355,8 @@ async fn spans_are_kept_and_marked(store: &Store) {
     store.mark_spans(&marks).await.unwrap();
     assert_eq!(store.open_spans(hood, 10).await.unwrap().len(), 2);
     assert_eq!(store.due_hoods(due, 10).await.unwrap().len(), 1, "the server's");
+    let waiting = async |key: SpanKey| store.waiting_spans(key.trace).await.unwrap();
+    assert_eq!(waiting(first).await, Some((3, due)), "two of the client's, and the server's");
     let settled = store.settled_spans(hood, 0, i64::MAX, 10).await.unwrap();
     assert_eq!(settled.len(), 1);
     assert_eq!(settled[0].operation_id.as_deref(), Some("op"));

@@ -7,7 +7,7 @@ use crate::web::pages::address::ViewParams;
 use crate::web::pages::event::EventOut;
 use crate::web::pages::kept;
 use crate::web::pages::ladder::stories;
-use crate::web::pages::lookup::{Lookup, LookupParams};
+use crate::web::pages::lookup::{Lookup, LookupParams, WaitingSpans};
 use crate::web::pages::operation::Operation;
 use crate::web::pages::origin;
 use crate::web::pages::overview::{self, Overview};
@@ -106,7 +106,8 @@ pub(crate) async fn lookup(
         Failure::invalid_parameter("id", "a request, ray, trace, operation or event id")
     })?;
     let id = crate::ingest::native::stored_id(id, &state.hasher);
-    Ok(Json(Lookup::of(&id, &state.store.lookup(&id).await?)))
+    let waiting = WaitingSpans::fetch(&state, &id).await?;
+    Ok(Json(Lookup::of(&id, &state.store.lookup(&id).await?, waiting)))
 }
 
 /// `GET /api/v1/services`

@@ -6,6 +6,7 @@ use super::event::EventView;
 use super::ladder::{Story, stories};
 use super::model::{Shell, Stamp};
 use super::{framed, render_with, words};
+use crate::domain::spans::TraceId;
 use crate::domain::stored::Matches;
 #[cfg(test)]
 use crate::domain::stored::StoredEvent;
@@ -50,17 +51,45 @@ pub struct Lookup {
     pub items: Vec<AttemptOut>,
     /// Whether these are all; false where more than 500 have the id, of which the first are listed.
     pub is_complete: bool,
+    /// Spans of the trace with this id that are no attempts yet; null where there are none.
+    pub waiting: Option<WaitingSpans>,
     /// Always null: a look-up has one page. The page of an operation has up to 10,000.
     pub next: Option<String>,
 }
 
+/// Spans that arrived and wait until it is known which operation they belong to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub struct WaitingSpans {
+    /// How many.
+    pub spans: i64,
+    /// When the first of them is looked at next; it is settled then, unless more of its operation is
+    /// to be expected.
+    pub due_at: Stamp,
+}
+
+impl WaitingSpans {
+    /// Those of the trace with this id.
+    pub async fn fetch(state: &AppState, id: &str) -> Result<Option<Self>, Failure> {
+        let Some(trace) = TraceId::from_hex(id) else { return Ok(None) };
+        let found = state.store.waiting_spans(trace).await?;
+        Ok(found.map(|(spans, due_at)| Self { spans, due_at: Stamp(due_at) }))
+    }
+
+    /// `3 spans of this trace have arrived and wait`.
+    pub fn words(&self) -> String {
+        let verbs = if self.spans == 1 { "has arrived and waits" } else { "have arrived and wait" };
+        format!("{} of this trace {verbs}", words::counted(self.spans, "span", "spans"))
+    }
+}
+
 impl Lookup {
     /// What was found for `id`.
-    pub fn of(id: &str, found: &Matches) -> Self {
+    pub fn of(id: &str, found: &Matches, waiting: Option<WaitingSpans>) -> Self {
         Self {
             id: id.to_owned(),
             items: found.events.iter().map(Into::into).collect(),
             is_complete: found.is_complete,
+            waiting,
             next: None,
         }
     }
@@ -89,6 +118,7 @@ pub(crate) async fn show(
     };
     drop(look);
     let mut page = LookupPage::new(&asked, &found, told.first());
+    page.model.waiting = WaitingSpans::fetch(&state, &asked).await?;
     if found.events.is_empty() {
         let events = state.store.kept().await?.events;
         page.kept_since = events.is_limited().then_some(Stamp(events.since));
@@ -117,7 +147,7 @@ framed!(LookupPage);
 impl LookupPage {
     /// The page for `id`, which is empty where nothing was asked for.
     pub fn new(id: &str, found: &Matches, story: Option<&Story>) -> Self {
-        let model = Lookup::of(id, found);
+        let model = Lookup::of(id, found, None);
         let mut operations: Vec<String> =
             model.items.iter().filter_map(|row| row.operation_id.clone()).collect();
         operations.dedup();
@@ -160,7 +190,10 @@ impl LookupPage {
         let page = |id: &str, events: &[StoredEvent], is_complete: bool| {
             Self::new(id, &Matches { events: events.to_vec(), is_complete }, None)
         };
+        let mut waiting = page("3977efb7308ec17db38e76032ef278b4", &[], true);
+        waiting.model.waiting = Some(WaitingSpans { spans: 3, due_at: Stamp(samples::NOW) });
         vec![
+            ("waiting", waiting),
             ("empty", page("", &[], true)),
             ("nothing", page(&samples::hostile()[1], &[], true)),
             ("one", page("evt-1", &[samples::attempt("evt-1", "op", 1, 0)], true)),
