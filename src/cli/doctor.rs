@@ -157,6 +157,9 @@ async fn check_store(config: &Config) -> (Finding, Option<UnixMillis>) {
         let text = format!("{} does not exist yet; serve makes it", file.display());
         return (Finding::Note(text), None);
     }
+    if let Some((path, error)) = config.store.file().and_then(|file| unwritable(&file)) {
+        return (Finding::Bad(format!("{} can't be written: {error}", path.display())), None);
+    }
     let store = match Store::open(config.store.database_url.expose()).await {
         Ok(store) => store,
         Err(error) => return (Finding::Bad(format!("{url}: {}", chain(&error))), None),
@@ -176,6 +179,18 @@ async fn check_store(config: &Config) -> (Finding, Option<UnixMillis>) {
     let last = store.last_event_at().await.ok().flatten();
     store.close().await.ok();
     (finding, last)
+}
+
+/// The first of SQLite's files that is there and can't be written by who runs this.
+fn unwritable(file: &Path) -> Option<(PathBuf, rustix::io::Errno)> {
+    ["", "-wal", "-shm"].iter().find_map(|end| {
+        let mut path = file.as_os_str().to_owned();
+        path.push(end);
+        match rustix::fs::access(&path, rustix::fs::Access::WRITE_OK) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => None,
+            Err(error) => Some((path.into(), error)),
+        }
+    })
 }
 
 /// Since when there is what.
@@ -295,9 +310,12 @@ fn check_disk(config: &Config) -> Finding {
         Ok(room) => {
             let free = room.f_bavail.saturating_mul(room.f_frsize);
             let text = format!("{} MiB free in {}", free / (1024 * 1024), folder.display());
-            let is_read_only = room.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY);
+            // SQLite makes files of its own beside the database.
+            let may_make = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
             match free {
-                _ if is_read_only => Finding::Bad(format!("{} is read-only", folder.display())),
+                _ if let Err(error) = rustix::fs::access(&folder, may_make) => {
+                    Finding::Bad(format!("{} can't be written: {error}", folder.display()))
+                }
                 free if free < LEAST_ROOM => Finding::Bad(text),
                 _ => Finding::Good(text),
             }

@@ -118,6 +118,49 @@ fn doctor_shows_the_settings_without_secrets_and_makes_no_store() {
 }
 
 #[test]
+fn doctor_says_that_a_database_or_its_folder_can_not_be_written() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::process::CommandExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let set = |path: &std::path::Path, mode: u32| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    let database = folder.path().join("retrylens.db");
+    assert!(run(folder.path(), &["migrate"]).status.success());
+    let doctor = || {
+        let mut command = crate::support::process::command(folder.path());
+        if rustix::process::getuid().is_root() {
+            // Nothing is closed to root.
+            command.uid(65_534);
+        }
+        let output = command.arg("doctor").output().unwrap();
+        (output.status.code(), text(&output.stdout))
+    };
+    for (folder_mode, file_mode, expected) in [
+        (0o777, 0o666, None),
+        (0o777, 0o444, Some("FAIL  store")),
+        (0o555, 0o666, Some("FAIL  disk")),
+    ] {
+        set(&database, file_mode);
+        set(folder.path(), folder_mode);
+        let (code, said) = doctor();
+        assert_eq!(
+            code,
+            Some(i32::from(expected.is_some())),
+            "{file_mode:o} {folder_mode:o}: {said}"
+        );
+        match expected {
+            None => assert!(!said.contains("FAIL"), "{said}"),
+            Some(start) => {
+                let failed = said.lines().find(|line| line.starts_with(start));
+                assert!(failed.is_some_and(|line| line.contains("can't be written")), "{said}");
+            }
+        }
+    }
+    set(folder.path(), 0o777);
+}
+
+#[test]
 fn doctor_says_whether_receivers_answer_and_at_which_port() {
     let folder = tempfile::tempdir().unwrap();
     let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
