@@ -83,8 +83,15 @@ async fn an_attempt_is_judged_by_what_the_gateways_own_log_says_of_it() {
     // Nobody sends the origin's log, and the gateway says that it asked nobody.
     assert_eq!(hop(&event["ladder"], "origin")["sight"], "not-seen");
 
+    let logged = &edge["logged"][0];
+    assert_eq!((&logged["status"], &logged["record"]), (&429.into(), &edge["records"][0]));
+    let field = json!({"name": "limit_req_status", "value": "REJECTED"});
+    assert!(logged["fields"].as_array().unwrap().contains(&field), "{logged}");
+
     let page = app.visit("/events/c-bad-1").await;
-    for text in ["Who saw it", "edge-1", "asked nobody", "LG-NG-1", "answered"] {
+    let told = ["What their logs say", "limit_req_status", "REJECTED"];
+    for text in ["Who saw it", "edge-1", "asked nobody", "LG-NG-1", "answered"].iter().chain(&told)
+    {
         assert!(page.text.contains(text), "{text}: {}", page.text);
     }
     let document = app.get("/events/c-bad-1/document.md").await;

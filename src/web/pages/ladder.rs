@@ -1,6 +1,7 @@
 //! The hop ladder of an attempt: who saw it, who answered, how long each took, and which hop sent it
 //! again. Joined by ids; see `domain::joins`.
 
+use super::model::Stamp;
 use super::{address, words};
 use crate::domain::classify::Responder;
 use crate::domain::event::{RetryLayer, Vantage};
@@ -34,6 +35,61 @@ impl From<&&StoredEvent> for RecordOut {
     }
 }
 
+/// What a hop's own log said of the request.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LoggedOut {
+    /// Where it is stored.
+    pub record: RecordOut,
+    /// When the request came in.
+    pub at: Stamp,
+    /// The status that it gave; null where it gave none.
+    pub status: Option<u16>,
+    /// The fields that verdicts rest on, under the names of `docs/access-logs.md`.
+    pub fields: Vec<LoggedField>,
+}
+
+/// A field of a log.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct LoggedField {
+    /// Its name.
+    pub name: String,
+    /// Its value; empty where the field was logged and held nothing.
+    pub value: String,
+}
+
+impl LoggedField {
+    /// The value, in words.
+    pub fn shown(&self) -> &str {
+        if self.value.is_empty() { "\u{2013}" } else { &self.value }
+    }
+}
+
+impl LoggedOut {
+    fn of(stored: &StoredEvent) -> Option<Self> {
+        let facts = stored.event.log.as_deref()?;
+        let fields = facts.fields.iter().map(|(name, value)| LoggedField {
+            name: name.clone().into_owned(),
+            value: value.clone(),
+        });
+        Some(Self {
+            record: (&stored).into(),
+            at: Stamp(stored.event.occurred_at),
+            status: facts.status,
+            fields: fields.collect(),
+        })
+    }
+
+    /// Rows of a table: one for the status, and one a field.
+    pub fn rows(&self) -> usize {
+        self.fields.len().saturating_add(1)
+    }
+
+    /// The status, in words.
+    pub fn status_words(&self) -> String {
+        self.status.map_or_else(|| "\u{2013}".to_owned(), |status| status.to_string())
+    }
+}
+
 /// One hop of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct HopOut {
@@ -50,6 +106,8 @@ pub struct HopOut {
     pub why: Option<String>,
     /// Its records of this attempt.
     pub records: Vec<RecordOut>,
+    /// What its own log said in them; requests that were served at the first try are stored without.
+    pub logged: Vec<LoggedOut>,
     /// The status that it gave to the hop before it.
     pub gave: Option<u16>,
     /// What it got from the hop behind it, as it was logged: `429`, or `502, 429` for two tries.
@@ -76,6 +134,7 @@ impl HopOut {
             sight: hop.sight,
             why: hop.why.clone(),
             records: hop.records.iter().map(Into::into).collect(),
+            logged: hop.records.iter().filter_map(|record| LoggedOut::of(record)).collect(),
             gave: hop.gave,
             got: match &hop.got {
                 Got::Statuses(statuses) => Some(statuses.clone()),
@@ -200,6 +259,12 @@ impl LadderOut {
                 .any(|hop| hop.vantage != Vantage::Client && hop.sight != Sight::NoSource)
     }
 
+    /// What the hops' own logs say, each with its hop's name.
+    pub fn logged<'a>(&'a self) -> Vec<(&'a str, &'a LoggedOut)> {
+        let of = |hop: &'a HopOut| hop.logged.iter().map(|logged| (hop.name.as_str(), logged));
+        self.hops.iter().flat_map(of).collect()
+    }
+
     /// The hops but the client, in short: for a table of attempts.
     pub fn short(&self) -> Vec<String> {
         let told = self
@@ -236,6 +301,14 @@ impl LadderOut {
         }
         for note in &self.notes {
             writeln!(out, "- {}", markdown::sentence(note)).ok();
+        }
+        for (hop, logged) in self.logged() {
+            let fields =
+                logged.fields.iter().map(|field| format!("{}={}", field.name, field.shown()));
+            let fields: Vec<String> = fields.collect();
+            let said =
+                format!("{hop} logged status={} {}", logged.status_words(), fields.join(" "));
+            writeln!(out, "- {}", markdown::code(&said)).ok();
         }
         out
     }

@@ -1,7 +1,8 @@
 //! What the pages' tests are made of: an empty, a usual, an extreme and a hostile case of each.
 
 use super::alerts::drawing::{self, Drawing};
-use super::ladder::{HopOut, LadderOut, RecordOut, Story};
+use super::ladder::{HopOut, LadderOut, LoggedField, LoggedOut, RecordOut, Story};
+use super::model::Stamp;
 use super::{alerts, overview, triage};
 use crate::domain::alerts::notice::Subject;
 use crate::domain::alerts::{
@@ -138,6 +139,7 @@ pub(crate) fn story() -> Story {
         sight,
         why: None,
         records: Vec::new(),
+        logged: Vec::new(),
         gave: None,
         got: None,
         asked_nobody: false,
@@ -147,6 +149,18 @@ pub(crate) fn story() -> Story {
         retry_layer: None,
     };
     let record = RecordOut { event_id: "gw-1".to_owned(), page: "/events/gw-1".to_owned() };
+    let field =
+        |name: &str, value: &str| LoggedField { name: name.to_owned(), value: value.to_owned() };
+    let logged = LoggedOut {
+        record: record.clone(),
+        at: Stamp(NOW),
+        status: Some(429),
+        fields: vec![
+            field("upstream_status", "502, 429"),
+            field("upstream_connect_s", "0.000, 0.001"),
+            field("limit_req_status", ""),
+        ],
+    };
     let hops = vec![
         HopOut {
             got: Some("429".to_owned()),
@@ -155,6 +169,7 @@ pub(crate) fn story() -> Story {
         },
         HopOut {
             records: vec![record.clone()],
+            logged: vec![logged],
             gave: Some(429),
             got: Some("502, 429".to_owned()),
             took_ms: Some(80),
@@ -183,6 +198,9 @@ pub(crate) fn hostile_story(text: &str) -> Story {
         hop.name = text.to_owned();
         hop.got = Some(text.to_owned());
         hop.why = Some(text.to_owned());
+        for field in hop.logged.iter_mut().flat_map(|logged| &mut logged.fields) {
+            (field.name, field.value) = (text.to_owned(), text.to_owned());
+        }
     }
     story.ladder.notes = vec![text.to_owned()];
     story.ladder.candidates =
