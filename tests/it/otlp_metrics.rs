@@ -166,6 +166,9 @@ async fn a_bad_point_costs_itself_and_is_named() {
     let told = app.post("/v1/metrics", &odd).await.json()["partialSuccess"].clone();
     assert!(told["errorMessage"].as_str().unwrap().contains("aggregationTemporality"), "{told}");
     assert_eq!(metric(&app).await["requests"], 5);
+    // Whose they are is counted, as of events.
+    let senders = app.get("/api/v1/sources").await.json()["senders"].clone();
+    assert_eq!((&senders[0]["service"], &senders[0]["rejected"]), (&json!("shop"), &json!(4)));
     for (body, status) in [("{", 400), (r#"{"resourceMetrics":[5]}"#, 400), ("{}", 200)] {
         let answer = app.post_text("/v1/metrics", "application/json", body).await;
         assert_eq!(answer.status.as_u16(), status, "{body}");

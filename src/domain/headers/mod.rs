@@ -38,12 +38,14 @@ use super::spelling::spelled_enum;
 use super::time::Millis;
 
 /// Fields of a response that name its request, most specific first.
-pub const REQUEST_IDS: [&str; 6] = [
+pub const REQUEST_IDS: [&str; 8] = [
     "x-request-id",
     "request-id",
     "x-amzn-requestid",
     "x-amz-request-id",
+    "apigw-requestid",
     "x-github-request-id",
+    "twilio-request-id",
     "x-kong-request-id",
 ];
 

@@ -295,7 +295,7 @@ fn event(slots: &Slots<'_>, reader: &mut Reader<'_>) -> Result<Event, Fault> {
     // The ids that an answer itself carries are what a gateway's or an origin's log knows it by.
     let request_id = match reader.id("request_id", slots.request_id)? {
         Some(id) => Some(id),
-        None => reader.header_id(REQUEST_ID_HEADERS.iter().find_map(|name| header(name))),
+        None => reader.header_id(headers::REQUEST_IDS.iter().find_map(|name| header(name))),
     };
     let ray_id = match reader.id("ray_id", slots.ray_id)? {
         Some(id) => Some(id),
@@ -419,17 +419,6 @@ fn is_bare_secret(text: &str) -> bool {
     let (address, _) = upstream::without_query(text);
     !address.contains("://") && redact::kind_of(address).is_some_and(|kind| kind != "email")
 }
-
-/// Response header fields that name the request, most specific first.
-const REQUEST_ID_HEADERS: [&str; 7] = [
-    "x-request-id",
-    "request-id",
-    "x-amzn-requestid",
-    "apigw-requestid",
-    "x-github-request-id",
-    "twilio-request-id",
-    "x-kong-request-id",
-];
 
 /// The id of an event that came without one: the SHA-256 of its canonical JSON, in hexadecimal.
 /// Canonical is: after redaction, keys sorted, no white space, nothing that is absent or empty.

@@ -13,6 +13,7 @@ use crate::domain::volumes::{Metric, Point, Series, StreamId, Temporality};
 use crate::ingest::native;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use std::collections::BTreeMap;
 
 /// What was read of a body.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub struct Volumes {
     pub points: Vec<Point>,
     /// How many of such could not be read.
     pub rejected: usize,
+    /// Whose they are, by service.
+    pub rejected_of: BTreeMap<String, usize>,
     /// Why, of the first of them.
     pub problems: Vec<String>,
 }
@@ -100,6 +103,8 @@ impl Sink<'_> {
             Ok(point) => self.volumes.points.extend(point),
             Err(error) => {
                 self.volumes.rejected += 1;
+                let service = service_of(around, self.options);
+                *self.volumes.rejected_of.entry(service).or_default() += 1;
                 if self.volumes.problems.len() < super::MAX_PROBLEMS {
                     self.volumes.problems.push(format!("data point {}: {error}", self.seen));
                 }
@@ -117,6 +122,21 @@ struct Draft<'a> {
     host: &'a str,
     status: Option<u16>,
     error: Option<&'static str>,
+}
+
+/// The name of a sender whose data point says nothing that could be used, through the same door.
+fn service_of(around: &Around<'_>, options: &Options<'_>) -> String {
+    let facts = draft::SenderFacts::of(around.resource);
+    let draft = Draft {
+        // Any moment will do.
+        occurred_at: 1_700_000_000_000,
+        service: &facts.service,
+        environment: None,
+        host: "unknown",
+        status: Some(200),
+        error: None,
+    };
+    native::admit(&draft, options.hasher).map(|(event, _)| event.service).unwrap_or_default()
 }
 
 /// What a data point says; `None` where it says nothing.

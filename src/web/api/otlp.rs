@@ -179,6 +179,11 @@ async fn keep_volumes(
         otlp::metrics::volumes(bytes, encoding, &Options { hasher: &hasher, max_items })
     };
     let (volumes, _memory) = decode(state, body, read).await?;
+    for (service, rejected) in &volumes.rejected_of {
+        let rejected = i64::try_from(*rejected).unwrap_or(i64::MAX);
+        let counts = SenderCounts { rejected, ..SenderCounts::default() };
+        state.senders.add(state.intake.series().sender(service), &counts);
+    }
     let mut told = Told { rejected: volumes.rejected, problems: volumes.problems };
     let added = state.store.add_volumes(volumes.points, state.clock.now()).await;
     let without_room = added.map_err(|error| not_stored(&error))?;
