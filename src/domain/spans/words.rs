@@ -15,29 +15,27 @@ pub fn notes(marks: &[&Marks]) -> Vec<String> {
         )),
         Visibility::All => {}
     }
-    notes.push(match first.confidence {
+    let is_ambiguous = marks.iter().any(|marks| marks.ambiguous);
+    let [by, limit] = match first.confidence {
+        Confidence::Explicit if is_ambiguous => ["by the client's own word", ""],
         Confidence::Explicit => {
-            "Put together from spans by what the client itself says: an id that all attempts \
-             carry, or its own count."
-                .to_owned()
+            ["by what the client itself says: an id that all attempts carry, or its own count", ""]
         }
-        Confidence::SdkSpan => "Put together from spans below one call of an SDK.".to_owned(),
-        Confidence::Parent => {
-            "Put together from spans by their parent, path and order; no id says so.".to_owned()
-        }
+        Confidence::SdkSpan => ["below one call of an SDK", ""],
+        Confidence::Parent => ["by their parent, path and order", "; no id says so"],
         Confidence::Time => {
-            "Put together from spans by path and time alone, since they have no parent in common: \
-             likely, not proven."
-                .to_owned()
+            ["by path and time alone", ", since they have no parent in common: likely, not proven"]
         }
+    };
+    notes.push(if is_ambiguous {
+        format!(
+            "Put together from spans {by}, which fits another operation too that ran at the same \
+             time with the same parent and path: which retry belongs to which of them can't be \
+             told; totals are right."
+        )
+    } else {
+        format!("Put together from spans {by}{limit}.")
     });
-    if marks.iter().any(|marks| marks.ambiguous) {
-        notes.push(
-            "Another operation with the same parent and path ran at the same time: which retry \
-             belongs to which of them can't be told. Totals are right."
-                .to_owned(),
-        );
-    }
     if marks.iter().any(|marks| marks.late) {
         notes.push("Some spans arrived after the operation had been settled.".to_owned());
     }
@@ -125,5 +123,17 @@ mod tests {
         assert!(notes[0].contains("at least 3"), "{}", notes[0]);
         assert!(notes[2].contains("CAPTURE_HEADERS_CLIENT_RESPONSE"), "{}", notes[2]);
         assert_eq!(super::notes(&[]), Vec::<String>::new());
+        for confidence in Confidence::ALL {
+            let certain = Marks { confidence: *confidence, ..marks.clone() };
+            let doubted = Marks { ambiguous: true, ..certain.clone() };
+            let of = |marks: &Marks| -> Vec<String> {
+                let all = super::notes(&[marks]);
+                all.into_iter().filter(|note| !note.contains("not visible")).collect()
+            };
+            // How sure it is stands in one sentence, whatever it rests on.
+            assert_eq!(of(&certain).len(), of(&doubted).len(), "{confidence}");
+            assert!(!of(&certain)[0].contains("can't be told"), "{confidence}");
+            assert!(of(&doubted)[0].contains("can't be told; totals are right"), "{confidence}");
+        }
     }
 }
