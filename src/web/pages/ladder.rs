@@ -79,11 +79,6 @@ impl LoggedOut {
         })
     }
 
-    /// Rows of a table: one for the status, and one a field.
-    pub fn rows(&self) -> usize {
-        self.fields.len().saturating_add(1)
-    }
-
     /// The status, in words.
     pub fn status_words(&self) -> String {
         self.status.map_or_else(|| "\u{2013}".to_owned(), |status| status.to_string())
