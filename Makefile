@@ -43,11 +43,11 @@ test-schemas: ## Type-check dashboards/grafana against Grafana's published types
 	@[ -d tests/schemas/node_modules/typescript ] || (cd tests/schemas && npm ci --silent)
 	node tests/schemas/check.mjs dashboards/grafana
 
-test-long: packages otlp-clients ## The million-event load and other long runs, in release
-	scripts/test-postgres $(CARGO) test --locked --release -- --ignored --nocapture --skip capture
+test-long: packages otlp-clients ## The million-event load and other long runs, optimised
+	scripts/test-postgres $(CARGO) test --locked --profile long -- --ignored --nocapture --skip capture
 
-torture: packages ## Kills, cuts, full disks and absent databases in their long form, in release
-	scripts/test-postgres $(CARGO) test --locked --release --test it -- faults:: --include-ignored --nocapture
+torture: packages ## Kills, cuts, full disks and absent databases in their long form, optimised
+	scripts/test-postgres $(CARGO) test --locked --profile long --test it -- faults:: --include-ignored --nocapture
 
 CORPUS ?= ../shared/corpus/otlp
 
