@@ -22,7 +22,7 @@ enum Nearness {
 use Nearness::{Close, Loose, Numeric};
 
 /// Nouns, what is behind them, and how close they are to it. What a noun means can hang on the
-/// word before: see [`nearness_of`].
+/// word before: see [`by_wording`].
 const NOUNS: &[(&str, &str, Nearness)] = &[
     ("apikey", "api-key", Close),
     ("code", "secret", Loose),
