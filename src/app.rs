@@ -357,7 +357,7 @@ impl App {
         let tally = state.senders.clone();
         let metrics = state.metrics.clone();
         let router = web::router(&state);
-        let work = async {
+        let work = Box::pin(async {
             let calls = async {
                 if let Some(listener) = grpc {
                     web::grpc::serve(listener, state.clone(), &shutdown).await;
@@ -365,43 +365,26 @@ impl App {
             };
             tokio::join!(web::serve::serve(listener, router, &config.server, &shutdown), calls);
             settling.cancel();
-            if settler.await.is_err() {
-                tracing::warn!("the settling of operations could not be waited for");
-            }
+            finished("the settling of operations", settler).await;
             intake.stop().await;
-            if writer.await.is_err() {
-                tracing::warn!("the writer could not be waited for");
-            }
+            finished("the writer", writer).await;
             keeping.cancel();
-            if keeper.await.is_err() {
-                tracing::warn!("the keeper could not be waited for");
+            tokio::join!(
+                finished("the keeper", keeper),
+                finished("the evaluation of alerts", evaluator),
+                finished("the sending of notifications", notifying),
+            );
+            for task in [noting, senders, sources] {
+                task.abort();
             }
-            if evaluator.await.is_err() {
-                tracing::warn!("the evaluation of alerts could not be waited for");
-            }
-            if notifying.await.is_err() {
-                tracing::warn!("the sending of notifications could not be waited for");
-            }
-            noting.abort();
-            if let Err(error) = alerts::keep_noted(&store, &metrics).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "what alerts need beside the sums could not be kept");
-            }
-            senders.abort();
-            if let Err(error) = tally.write(&store).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "the last counts of senders could not be written");
-            }
-            sources.abort();
-            if let Err(error) = intake.sources().write(&store, state.clock.now()).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "the last counts of sources could not be written");
-            }
-            if let Err(error) = store.close().await {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "the store could not be closed in order");
-            }
-        };
+            let (now, sources) = (state.clock.now(), intake.sources());
+            tokio::join!(
+                finished("what alerts need beside the sums", alerts::keep_noted(&store, &metrics)),
+                finished("the last counts of senders", tally.write(&store)),
+                finished("the last counts of sources", sources.write(&store, now)),
+            );
+            finished("the closing of the store", store.close()).await;
+        });
         let limit = async {
             shutdown.requested().await;
             tokio::select! {
@@ -421,6 +404,25 @@ impl App {
             None if was_forced => Err(AppError::Forced),
             None => Ok(()),
         }
+    }
+}
+
+/// How long a stop waits for each thing that may be left undone: a process that is killed leaves them
+/// so too. A database that doesn't answer any more must not keep it from ending.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Waits until `work` is done; says so where it isn't.
+async fn finished<T, E>(what: &'static str, work: impl Future<Output = Result<T, E>>)
+where
+    E: std::error::Error + 'static,
+{
+    match tokio::time::timeout(PATIENCE, work).await {
+        Ok(Ok(_)) => {}
+        Ok(Err(error)) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "stopping: {what} failed");
+        }
+        Err(_) => tracing::warn!("stopping: {what} takes too long, and is left as it is"),
     }
 }
 

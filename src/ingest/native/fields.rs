@@ -124,8 +124,9 @@ fn whole(raw: &RawValue, number: f64) -> Result<i64, &'static str> {
     Err("a number beyond all bounds")
 }
 
-/// Without white space at its ends; control characters become U+FFFD, since PostgreSQL's `text`
-/// holds no NUL and the others would only confuse a page or a log.
+/// Without white space at its ends. A tab or a line break becomes a space, which is what rules for
+/// secrets know between words; other control characters become U+FFFD, since PostgreSQL's `text` holds
+/// no NUL and the others would only confuse a page or a log.
 pub(super) fn clean(text: &str) -> Cow<'_, str> {
     replace_control(text.trim(), |_| false)
 }
@@ -143,11 +144,15 @@ fn replace_control(text: &str, keeps: fn(char) -> bool) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let is_bad = |c: char| c.is_control() && !keeps(c);
-    if text.contains(is_bad) {
-        Cow::Owned(text.replace(is_bad, "\u{fffd}"))
-    } else {
-        Cow::Borrowed(text)
+    if !text.contains(is_bad) {
+        return Cow::Borrowed(text);
     }
+    let instead = |c: char| match c {
+        c if !is_bad(c) => c,
+        c if c.is_whitespace() => ' ',
+        _ => char::REPLACEMENT_CHARACTER,
+    };
+    Cow::Owned(text.chars().map(instead).collect())
 }
 
 /// Cuts `text` to at most `cap` bytes, `…` at the end included, between characters. Says whether

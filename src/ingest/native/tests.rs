@@ -346,6 +346,18 @@ fn a_body_is_kept_only_for_attempts_that_failed() {
 }
 
 #[test]
+fn a_tab_or_a_line_break_does_not_hide_a_secret() {
+    for space in ["\t", "\n", "\r\n", "\u{b}", "\u{85}"] {
+        let text = format!("sent Bearer{space}q7Zp2LxV9sKd4TfB");
+        for field in ["error_code", "route", "priority", "body_sample"] {
+            let event = one(&with(field, json!(text)));
+            let kept = format!("{event:?}");
+            assert!(!kept.contains("q7Zp2LxV9sKd4TfB"), "{field} with {space:?}: {kept}");
+        }
+    }
+}
+
+#[test]
 fn control_characters_never_arrive() {
     let event = one(&with("instance", json!("pod\u{0}\u{1b}[31m7")));
     assert_eq!(event.instance.as_deref(), Some("pod\u{fffd}\u{fffd}[31m7"));

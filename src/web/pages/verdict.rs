@@ -73,7 +73,7 @@ impl VerdictView {
             facts.push(("API of", provider.clone()));
         }
         if let Some(retries) = verdict.hidden_retries {
-            facts.push(("Upstream attempts made by a hop", retries.to_string()));
+            facts.push(("Sent again by a hop", retries.to_string()));
         }
         let waits = [
             ("Retry-After, strict", verdict.retry_after_seconds),
