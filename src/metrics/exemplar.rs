@@ -1,15 +1,16 @@
 //! An example behind a number: the trace of one event that was counted.
 
+use crate::domain::spans::{SpanId, TraceId};
 use crate::domain::time::UnixMillis;
 
 /// The ids of a trace and of a span in it, as W3C Trace Context writes them
 /// (<https://www.w3.org/TR/trace-context/#traceparent-header>).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TraceIds {
-    /// 16 bytes, not all zero.
-    pub trace: [u8; 16],
-    /// 8 bytes, not all zero.
-    pub span: Option<[u8; 8]>,
+    /// The trace.
+    pub trace: TraceId,
+    /// A span in it.
+    pub span: Option<SpanId>,
 }
 
 /// An event that was counted. Names and values of its labels together take 63 characters of the
@@ -29,21 +30,14 @@ impl TraceIds {
     /// Reads ids in hexadecimal; `None` where the trace id is none. A span id that is none is left
     /// out.
     pub fn parse(trace: Option<&str>, span: Option<&str>) -> Option<Self> {
-        Some(Self { trace: bytes(trace?)?, span: span.and_then(bytes) })
+        Some(Self { trace: TraceId::from_hex(trace?)?, span: span.and_then(SpanId::from_hex) })
     }
 
     /// The labels of an exemplar: `trace_id`, and `span_id` where there is one.
     pub fn labels(&self) -> impl Iterator<Item = (&'static str, String)> {
-        let span = self.span.map(|span| ("span_id", hex::encode(span)));
-        std::iter::once(("trace_id", hex::encode(self.trace))).chain(span)
+        let span = self.span.map(|span| ("span_id", span.to_string()));
+        std::iter::once(("trace_id", self.trace.to_string())).chain(span)
     }
-}
-
-/// The bytes that `text` writes in hexadecimal, where it is as long as they are and not all zero.
-fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let mut bytes = [0; N];
-    hex::decode_to_slice(text, &mut bytes).ok()?;
-    bytes.iter().any(|byte| *byte != 0).then_some(bytes)
 }
 
 #[cfg(test)]

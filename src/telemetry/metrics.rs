@@ -265,8 +265,8 @@ impl Writer {
 fn of_exemplar(exemplar: &Exemplar) -> OtlpExemplar {
     OtlpExemplar {
         time_unix_nano: nanoseconds(exemplar.at),
-        trace_id: exemplar.ids.trace.to_vec(),
-        span_id: exemplar.ids.span.map(|span| span.to_vec()).unwrap_or_default(),
+        trace_id: exemplar.ids.trace.bytes().to_vec(),
+        span_id: exemplar.ids.span.map(|span| span.bytes().to_vec()).unwrap_or_default(),
         value: Some(ExemplarValue::AsDouble(thousandths(exemplar.value))),
         ..OtlpExemplar::default()
     }

@@ -34,9 +34,14 @@ macro_rules! id {
 
             /// From hexadecimal digits in any case.
             pub fn from_hex(text: &str) -> Option<Self> {
-                let is_whole = text.len() == $digits && text.bytes().all(|b| b.is_ascii_hexdigit());
-                let number = is_whole.then(|| <$number>::from_str_radix(text, 16).ok())??;
-                (number != 0).then_some(Self(number))
+                let mut bytes = [0; $digits / 2];
+                hex::decode_to_slice(text, &mut bytes).ok()?;
+                Self::from_bytes(&bytes)
+            }
+
+            /// Its bytes, the highest first.
+            pub fn bytes(self) -> [u8; $digits / 2] {
+                self.0.to_be_bytes()
             }
         }
 

@@ -4,9 +4,8 @@ use super::Problems;
 use crate::domain::checklist::report_card;
 use crate::web::extract::{Path, Query};
 use crate::web::pages::address::ViewParams;
-use crate::web::pages::event::EventOut;
+use crate::web::pages::event::{self, EventOut};
 use crate::web::pages::kept;
-use crate::web::pages::ladder::stories;
 use crate::web::pages::lookup::{Lookup, LookupParams, WaitingSpans};
 use crate::web::pages::operation::Operation;
 use crate::web::pages::origin;
@@ -71,12 +70,7 @@ pub(crate) async fn event(
     State(state): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Json<Events>, Failure> {
-    let mut look = state.store.look().await?;
-    let events = look.events_by_id(&id).await?;
-    if events.is_empty() {
-        return Err(Failure::not_found("event"));
-    }
-    let stories = stories(&mut look, &events).await?;
+    let (events, stories) = event::fetch(&state, &id).await?;
     let items = events.iter().zip(&stories).map(|(one, story)| EventOut::of(one, Some(story)));
     Ok(Json(Events { items: items.collect(), next: None }))
 }

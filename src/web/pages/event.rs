@@ -281,6 +281,20 @@ fn facts(event: &Value) -> Vec<Fact> {
         .collect()
 }
 
+/// The events with an id, at least one, each with its story.
+pub(crate) async fn fetch(
+    state: &AppState,
+    id: &str,
+) -> Result<(Vec<StoredEvent>, Vec<Story>), Failure> {
+    let mut look = state.store.look().await?;
+    let events = look.events_by_id(id).await?;
+    if events.is_empty() {
+        return Err(Failure::not_found("event"));
+    }
+    let stories = stories(&mut look, &events).await?;
+    Ok((events, stories))
+}
+
 /// `GET /events/{id}`
 #[utoipa::path(get, path = "/events/{id}", tag = "pages",
     params(("id" = String, Path, description = "Id of the event")),
@@ -289,12 +303,7 @@ pub(crate) async fn show(
     State(state): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<Html<String>, Failure> {
-    let mut look = state.store.look().await?;
-    let events = look.events_by_id(&id).await?;
-    if events.is_empty() {
-        return Err(Failure::not_found("event"));
-    }
-    let stories = stories(&mut look, &events).await?;
+    let (events, stories) = fetch(&state, &id).await?;
     render(&EventPage::new(&id, &events, &stories))
 }
 
@@ -306,12 +315,7 @@ pub(crate) async fn document(
     State(state): State<AppState>,
     Path(id): Path<String>,
 ) -> Result<axum::response::Response, Failure> {
-    let mut look = state.store.look().await?;
-    let events = look.events_by_id(&id).await?;
-    if events.is_empty() {
-        return Err(Failure::not_found("event"));
-    }
-    let stories = stories(&mut look, &events).await?;
+    let (events, stories) = fetch(&state, &id).await?;
     let base = state.config.server.base();
     let mut text = String::new();
     for (index, (stored, story)) in events.iter().zip(&stories).enumerate() {

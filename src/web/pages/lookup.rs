@@ -105,18 +105,17 @@ pub(crate) async fn show(
 ) -> Result<Html<String>, Failure> {
     // An id that looks secret is stored, found and shown as what stands in for it.
     let stored = |id: &str| native::stored_id(id, &state.hasher);
-    let mut look = state.store.look().await?;
-    let found = match params.wanted() {
-        Some(id) => look.lookup(&stored(id)).await?,
-        None => Matches { events: Vec::new(), is_complete: true },
-    };
+    let mut found = Matches { events: Vec::new(), is_complete: true };
+    let mut told = Vec::new();
+    if let Some(id) = params.wanted() {
+        let mut look = state.store.look().await?;
+        found = look.lookup(&stored(id)).await?;
+        // One event is shown whole.
+        if let one @ [_] = found.events.as_slice() {
+            told = stories(&mut look, one).await?;
+        }
+    }
     let asked = filled(params.id.as_deref()).map(stored).unwrap_or_default();
-    // One event is shown whole.
-    let told = match found.events.as_slice() {
-        one @ [_] => stories(&mut look, one).await?,
-        _ => Vec::new(),
-    };
-    drop(look);
     let mut page = LookupPage::new(&asked, &found, told.first());
     page.model.waiting = WaitingSpans::fetch(&state, &asked).await?;
     if found.events.is_empty() {
