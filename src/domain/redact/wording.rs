@@ -3,7 +3,9 @@
 //! A word stands for a secret (`key`, `token`, `password`, the name of a scheme); few words may
 //! come between it and its value (`provided`, `is`); and the value must look like no word.
 
-use super::{Part, Signs, TOKEN_WORD, extend, starts_word};
+use super::Part;
+use super::prefixes::{extend, starts_word};
+use super::signs::{Signs, TOKEN_WORD};
 use aho_corasick::{AhoCorasick, MatchKind};
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -341,7 +343,7 @@ pub(super) fn is_opaque_or_long(word: &str) -> bool {
 }
 
 /// How often the class of a byte is not the class of the next.
-fn changes(piece: &str, class: fn(u8) -> u8) -> usize {
+pub(super) fn changes(piece: &str, class: fn(u8) -> u8) -> usize {
     piece.bytes().zip(piece.bytes().skip(1)).filter(|(a, b)| class(*a) != class(*b)).count()
 }
 
@@ -356,7 +358,7 @@ fn is_cased(piece: &str) -> bool {
     capitals(piece) * 3 > piece.len() && case * 3 > piece.len()
 }
 
-fn pieces(word: &str) -> impl Iterator<Item = &str> {
+pub(super) fn pieces(word: &str) -> impl Iterator<Item = &str> {
     word.split(|c: char| !c.is_ascii_alphanumeric()).filter(|piece| !piece.is_empty())
 }
 
@@ -366,7 +368,7 @@ const NUMBERED: &[&str] = &[
     "x",
 ];
 
-fn is_opaque_piece(piece: &str) -> bool {
+pub(super) fn is_opaque_piece(piece: &str) -> bool {
     let length = piece.len();
     let digits = piece.bytes().filter(u8::is_ascii_digit).count();
     if digits == length {
@@ -480,58 +482,9 @@ pub(super) fn is_word(value: &str) -> bool {
         || ["ed", "ing", "ion", "able", "ible", "ment"].iter().any(|ending| ends(ending))
 }
 
-// ---- paths ------------------------------------------------------------------------------------
-
-/// Whether a part of a path after a word such as `reset` is what lets its bearer in.
-pub(super) fn is_link_secret(segment: &str) -> bool {
-    // `parser2.rs` and `user123` are names.
-    let is_name = |piece: &str| {
-        let name = piece.trim_end_matches(|c: char| c.is_ascii_digit());
-        name.bytes().all(|b| b.is_ascii_alphabetic())
-            && (1..=3).contains(&(piece.len() - name.len()))
-    };
-    let is_number = segment.bytes().all(|b| b.is_ascii_digit());
-    if is_number {
-        return segment.len() >= 6;
-    }
-    is_opaque(segment) && pieces(segment).any(|piece| is_opaque_piece(piece) && !is_name(piece))
-}
-
-/// Whether a part of a path is too jumbled and long for a name, and no id of a common form:
-/// hexadecimal texts, UUIDs and ULIDs stay.
-pub(super) fn is_jumbled_segment(segment: &str) -> bool {
-    // ASP.NET puts what others keep in a cookie into `(S(…))`.
-    let body = segment.strip_prefix("(S(").and_then(|rest| rest.strip_suffix("))"));
-    let body = body.unwrap_or(segment).trim_end_matches('=');
-    let is_token = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_');
-    if body.len() < 20 || !body.bytes().all(is_token) {
-        return false;
-    }
-    let class = |b: u8| match b {
-        b'0'..=b'9' => 0,
-        b'A'..=b'Z' => 1,
-        b'a'..=b'z' => 2,
-        _ => 3,
-    };
-    let count = |wanted: u8| body.bytes().filter(|b| class(*b) == wanted).count();
-    let changes = changes(body, class);
-    let numbers = body.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).count();
-    if count(1) >= 2 && count(2) >= 2 {
-        return numbers >= 2 && changes * 2 >= body.len();
-    }
-    let is_ulid = body.len() == 26 && body.starts_with(|c: char| ('0'..='7').contains(&c));
-    let is_hex = body.bytes().all(|b| b.is_ascii_hexdigit());
-    body.len() >= 24
-        && count(3) == 0
-        && numbers >= 3
-        && changes * 4 >= body.len()
-        && !is_ulid
-        && !is_hex
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::Made;
+    use super::super::signs::Made;
     use super::*;
 
     #[test]
@@ -584,30 +537,6 @@ mod tests {
             "",
         ] {
             assert!(!is_opaque(word), "{word}");
-        }
-    }
-
-    #[test]
-    fn a_part_of_a_path_is_told_from_a_name_and_an_id() {
-        for segment in [
-            "q7Zp2LxV9sKd4TfB8nWm3RgY6hJc",
-            "lit3py55t21z5v55vlm25s55",
-            "aB3-dE6_fG9hJ2kL5mN8",
-            "(S(lit3py55t21z5v55vlm25s55))",
-        ] {
-            assert!(is_jumbled_segment(segment), "{segment}");
-        }
-        for segment in [
-            "orders",
-            "chat-completions-2024-05-13",
-            "GetUserByAccountIdAndRegion",
-            "c6f3ac01-4a33-4c9b-9d2a-2f6c1d3e4b5a",
-            "4bf92f3577b34da6a3ce929d0e0e4736",
-            "01JCH6X8Y4Q2V7M3N9K5R1T6B8",
-            "internationalization-settings-2",
-            "anthropic.claude-3-5-sonnet-20241022-v2",
-        ] {
-            assert!(!is_jumbled_segment(segment), "{segment}");
         }
     }
 }

@@ -1,0 +1,266 @@
+//! Secrets that have a shape: URLs with a password, `Authorization` values, cookies, e-mail
+//! addresses, key blocks.
+
+use super::signs::{ATTRIBUTE_WORD, CODE_WORD, FIELD_WORD, HOOK_WORD, Made, SCHEME_WORD, Signs};
+use super::{Part, wording};
+use regex::Regex;
+use std::sync::LazyLock;
+
+/// Where a word begins: as [`starts_word`] sees it, in patterns without regard to case.
+pub(super) const BOUNDARY: &str = r"(?:^|[^a-z0-9]|%(?:25)?[0-9a-f]{2}|\\u[0-9a-f]{4}|\\[nrt])";
+
+/// A quotation mark: as it is, after backslashes, or as HTML, URLs and JSON escape it.
+pub(super) const QUOTE: &str =
+    r#"(?:\\*["']|&(?:quot|apos|\#3[49]|\#x2[27]);|%(?:25)?2[27]|\\u002[27])"#;
+
+/// A shape: the group `v` of the expression is replaced, where `guard` agrees.
+pub(super) struct Shape {
+    kind: &'static str,
+    pattern: Regex,
+    wants: fn(&Signs) -> bool,
+    guard: fn(&str) -> bool,
+}
+
+#[expect(clippy::expect_used, reason = "the pattern is a constant; a test compiles each")]
+pub(super) fn compiled(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is valid")
+}
+
+pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
+    let shape = |kind, pattern: &str, wants, guard| {
+        let pattern = compiled(&pattern.replace("BOUNDARY", BOUNDARY));
+        Shape { kind, pattern, wants, guard }
+    };
+    vec![
+        // PEM and OpenPGP private keys, also cut short, line breaks as they are or escaped.
+        shape(
+            "private-key",
+            r"(?s)(?P<v>-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\z))",
+            |s| s.dashes,
+            always,
+        ),
+        shape(
+            "url-credentials",
+            r#"://(?P<v>[^\s/?#@"'<>]+)@"#,
+            |s| s.made_with(Made::AT) && s.made_with(Made::SLASH),
+            always,
+        ),
+        // Also internationalised (RFC 6531), and percent-encoded in an address.
+        shape(
+            "email",
+            r"(?P<v>[\p{L}\p{M}\p{N}._%+-]+(?:'[\p{L}\p{M}\p{N}._%+-]+)*(?:@|%(?:25)?40)(?:(?:[\p{L}\p{M}\p{N}_-]|%[0-9A-Fa-f]{2})+\.)+(?:[Xx][Nn]--[A-Za-z0-9-]+|[\p{L}\p{M}]{2,}|(?:%[0-9A-Fa-f]{2}){4,}))",
+            |s| s.made_with(Made::AT | Made::PERCENT),
+            always,
+        ),
+        // Header fields inside a text: all up to the end of the line or the quote.
+        shape(
+            "authorization",
+            r#"(?i)authorization\\*["']?\s*[:=]\s*\\*["']?(?P<v>[^\s"'\\][^\r\n"'\\]*)"#,
+            |s| s.pair && s.has(FIELD_WORD),
+            always,
+        ),
+        shape(
+            "cookie",
+            r#"(?i)(?:^|[^a-z0-9])(?:set-)?cookies?\\*["']?\s*[:=]\s*\\*["']?(?P<v>[^\s"'\\][^\r\n"\\]*)"#,
+            |s| s.pair && s.has(FIELD_WORD),
+            always,
+        ),
+        shape(
+            "cookie",
+            r"(?i)(?:^|[^;\s]\s+|[^;\sa-z0-9_.!%-])[a-z0-9_.!%-]+=(?P<v>[^;\s,]+)\s*;\s*(?:path=|domain=|expires=|max-age=|samesite=|secure(?:;|$)|httponly|partitioned)",
+            |s| s.made_with(Made::SIGN) && s.made_with(Made::SEMICOLON) && s.has(ATTRIBUTE_WORD),
+            always,
+        ),
+        shape(
+            "bearer",
+            r"(?i)BOUNDARYbearer(?:\s+|%20|\+)(?P<v>[a-z0-9._~+/-]{3,}=*)",
+            |s| s.has(SCHEME_WORD),
+            |value| {
+                let value = value.trim_end_matches('.');
+                !BEARER_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word))
+            },
+        ),
+        shape(
+            "basic-auth",
+            r"(?i)BOUNDARYbasic(?:\s+|%20|\+)(?P<v>[a-z0-9+/_-]{6,}={0,2})",
+            |s| s.has(SCHEME_WORD),
+            holds_user_and_password,
+        ),
+        shape(
+            "digest-auth",
+            r"(?i)BOUNDARYdigest\s+(?P<v>[a-z]+=[^\r\n]*response=[^\r\n]*)",
+            |s| s.has(SCHEME_WORD) && s.pair,
+            always,
+        ),
+        // Hawk's parameters; an account or key with a signature, of AWS and Azure.
+        shape(
+            "authorization",
+            r"(?i)BOUNDARY(?:hawk|mac|aws|sharedkey(?:lite)?)\s+(?P<v>[a-z]+=[^\r\n]*mac=[^\r\n]*|[a-z0-9_-]{3,}:[a-z0-9+/_-]{16,}=*)",
+            |s| s.has(SCHEME_WORD) && s.pair,
+            always,
+        ),
+        // What OAuth hands out in an address or a form (RFC 6749 section 4.1.2).
+        shape(
+            "authorization-code",
+            r#"(?i)(?:^|[?&\s"'(]|%(?:25)?(?:3f|26)|\\u0026|&amp;)(?:(?:auth|authorization|device)[_.-]?)?code(?:_verifier)?(?:=|%(?:25)?3d|\\u003d)(?P<v>[^\s"'&<>(),;\\]+)"#,
+            |s| s.has(CODE_WORD) && s.made_with(Made::EQUALS | Made::PERCENT | Made::BACKSLASH),
+            is_grant,
+        ),
+        shape(
+            "slack-webhook",
+            r"(?P<v>(?:services/)?T[A-Z0-9]{6,}/B[A-Z0-9]{6,}/[A-Za-z0-9]{16,})",
+            |s| s.made_with(Made::SLASH) && s.longest_run >= 16,
+            always,
+        ),
+        shape(
+            "discord-webhook",
+            r"webhooks/(?P<v>[0-9]{15,}/[A-Za-z0-9_-]{20,})",
+            |s| s.has(HOOK_WORD) && s.made_with(Made::SLASH) && s.longest_run >= 20,
+            always,
+        ),
+        shape(
+            "teams-webhook",
+            r"(?i)webhookb2/(?P<v>[^\s]{20,})",
+            |s| s.has(HOOK_WORD) && s.made_with(Made::SLASH),
+            unmarked,
+        ),
+        shape(
+            "discord-token",
+            r"(?:^|[^A-Za-z0-9_-])(?P<v>[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,})",
+            |s| s.made_with(Made::DOT) && s.longest_run >= 27,
+            always,
+        ),
+        shape(
+            "telegram-token",
+            r"(?:^|[^A-Za-z0-9]|bot)(?P<v>[0-9]{8,10}(?::|%3[Aa])AA[A-Za-z0-9_-]{30,})",
+            |s| s.made_with(Made::SIGN | Made::PERCENT) && s.longest_run >= 30,
+            always,
+        ),
+        shape(
+            "mailchimp-key",
+            r"(?:^|[^A-Za-z0-9])(?P<v>[0-9a-f]{32}-us[0-9]{1,2})",
+            |s| s.made_with(Made::U) && s.made_with(Made::DASH) && s.longest_run >= 36,
+            always,
+        ),
+        shape(
+            "aws-secret",
+            r"(?:^|[^A-Za-z0-9/+=_.-])(?P<v>[A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+=_.-])",
+            |s| s.jumble >= 40,
+            is_jumbled,
+        ),
+    ]
+});
+
+pub(super) fn by_shape(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
+    for shape in SHAPES.iter().filter(|shape| (shape.wants)(signs)) {
+        for found in shape.pattern.captures_iter(text) {
+            if let Some(value) = found.name("v").filter(|v| (shape.guard)(v.as_str())) {
+                parts.push(Part { range: value.range(), kind: shape.kind });
+            }
+        }
+    }
+    parts.retain(|part| text.get(part.range.clone()).is_some_and(unmarked));
+}
+
+fn always(_: &str) -> bool {
+    true
+}
+
+/// Whether `value` is not a marker of ours.
+pub(super) fn unmarked(value: &str) -> bool {
+    !value.starts_with("[redacted:")
+}
+
+/// What follows the word "bearer" in prose and in challenges.
+const BEARER_WORDS: [&str; 34] = [
+    "and",
+    "auth",
+    "authentication",
+    "authorization",
+    "cannot",
+    "credential",
+    "credentials",
+    "error",
+    "expired",
+    "for",
+    "format",
+    "from",
+    "has",
+    "header",
+    "invalid",
+    "is",
+    "missing",
+    "must",
+    "not",
+    "realm",
+    "required",
+    "scheme",
+    "scope",
+    "should",
+    "the",
+    "token",
+    "tokens",
+    "type",
+    "value",
+    "was",
+    "were",
+    "which",
+    "with",
+    "you",
+];
+
+/// Whether the value of a `code` is a grant. Codes of errors are words, numbers, or a number after
+/// capitals.
+fn is_grant(value: &str) -> bool {
+    let name = value.trim_end_matches(|c: char| c.is_ascii_digit());
+    let is_of_error = name.bytes().all(|b| b.is_ascii_uppercase() || matches!(b, b'_' | b'-'));
+    value.len() >= 6 && wording::is_opaque(value) && !is_of_error && !value.starts_with("0x")
+}
+
+/// Whether a `Basic` value is base64 of `user:password` (RFC 7617), and no word of prose.
+fn holds_user_and_password(value: &str) -> bool {
+    value.ends_with('=') || decoded_base64(value).contains(&b':')
+}
+
+/// The bytes behind base64 text of either alphabet; stops at the first foreign character.
+fn decoded_base64(text: &str) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len());
+    let (mut bits, mut held) = (0_u32, 0_u32);
+    for byte in text.bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            _ => break,
+        };
+        bits = (bits << 6 | u32::from(value)) & 0xFFFF;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            out.push((bits >> held & 0xFF) as u8);
+        }
+    }
+    out
+}
+
+/// Whether letters and digits change as often as in random base64, unlike in a path of words.
+fn is_jumbled(value: &str) -> bool {
+    let class = |b: u8| match b {
+        b'a'..=b'z' => 1,
+        b'A'..=b'Z' => 2,
+        b'0'..=b'9' => 3,
+        _ => 0,
+    };
+    let bytes = value.as_bytes();
+    let count = |wanted: u8| bytes.iter().filter(|b| class(**b) == wanted).count();
+    let changes = bytes
+        .windows(2)
+        .filter(|pair| {
+            let classes: Vec<u8> = pair.iter().map(|b| class(*b)).collect();
+            !classes.contains(&0) && classes.first() != classes.last()
+        })
+        .count();
+    changes >= 10 && count(1) >= 5 && count(2) >= 5 && count(3) >= 1
+}
