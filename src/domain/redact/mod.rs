@@ -157,14 +157,25 @@ fn find(text: &str) -> Vec<Part> {
     find_by(text, &signs)
 }
 
+/// The name of a resource of AWS: what it calls a secret is where that is kept, not what it is.
+static RESOURCE: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(r"arn:aws[a-z-]*:[a-z0-9-]+:[a-z0-9-]*:[0-9]*:[A-Za-z0-9/:_+=.@*-]*")
+});
+
 fn find_by(text: &str, signs: &Signs) -> Vec<Part> {
     let mut parts = Vec::new();
     by_prefix(text, signs, &mut parts);
     by_shape(text, signs, &mut parts);
-    by_pair(text, signs, &mut parts);
-    by_element(text, signs, &mut parts);
-    by_wording(text, signs, &mut parts);
-    by_path(text, signs, &mut parts);
+    let mut named = Vec::new();
+    by_pair(text, signs, &mut named);
+    by_element(text, signs, &mut named);
+    by_wording(text, signs, &mut named);
+    by_path(text, signs, &mut named);
+    if !named.is_empty() && text.contains("arn:") {
+        let names: Vec<_> = RESOURCE.find_iter(text).map(|name| name.range()).collect();
+        named.retain(|part| !names.iter().any(|name| name.contains(&part.range.start)));
+    }
+    parts.append(&mut named);
     by_number(text, signs, &mut parts);
     parts.sort_by_key(|part| (part.range.start, usize::MAX - part.range.end));
     let mut merged: Vec<Part> = Vec::with_capacity(parts.len());

@@ -146,54 +146,58 @@ fn ssn(text: &str, at: usize) -> Option<usize> {
     (mark == Some(&b'-') || matches!(mark, None | Some(b' ')) && is_called_so()).then_some(length)
 }
 
-/// Countries and the length of their IBANs (ISO 13616 registry), those with much traffic.
-const IBAN_LENGTHS: [(&[u8; 2], usize); 30] = [
-    (b"AT", 20),
-    (b"BE", 16),
-    (b"BG", 22),
-    (b"CH", 21),
-    (b"CY", 28),
-    (b"CZ", 24),
-    (b"DE", 22),
-    (b"DK", 18),
-    (b"EE", 20),
-    (b"ES", 24),
-    (b"FI", 18),
-    (b"FR", 27),
-    (b"GB", 22),
-    (b"GR", 27),
-    (b"HR", 21),
-    (b"HU", 28),
-    (b"IE", 22),
-    (b"IT", 27),
-    (b"LT", 20),
-    (b"LU", 20),
-    (b"LV", 21),
-    (b"MT", 31),
-    (b"NL", 18),
-    (b"NO", 15),
-    (b"PL", 28),
-    (b"PT", 25),
-    (b"RO", 24),
-    (b"SE", 24),
-    (b"SI", 19),
-    (b"SK", 24),
+/// The lengths of IBANs, and the countries that have them (ISO 13616 registry).
+const IBAN_COUNTRIES: &[(usize, &[&[u8; 2]])] = &[
+    (15, &[b"NO"]),
+    (16, &[b"BE"]),
+    (18, &[b"DK", b"FI", b"FK", b"FO", b"GL", b"NL", b"SD"]),
+    (19, &[b"MK", b"SI"]),
+    (20, &[b"AT", b"BA", b"EE", b"KZ", b"LT", b"LU", b"MN", b"XK"]),
+    (21, &[b"CH", b"HR", b"LI", b"LV"]),
+    (22, &[b"BG", b"BH", b"CR", b"DE", b"GB", b"GE", b"IE", b"ME", b"RS", b"VA"]),
+    (23, &[b"AE", b"GI", b"IL", b"IQ", b"OM", b"SO", b"TL"]),
+    (24, &[b"AD", b"CZ", b"ES", b"MD", b"PK", b"RO", b"SA", b"SE", b"SK", b"TN", b"VG"]),
+    (25, &[b"LY", b"PT", b"ST"]),
+    (26, &[b"IS", b"TR"]),
+    (27, &[b"BI", b"DJ", b"FR", b"GR", b"IT", b"MC", b"MR", b"SM"]),
+    (28, &[b"AL", b"AZ", b"BY", b"CY", b"DO", b"GT", b"HN", b"HU", b"LB", b"NI", b"PL", b"SV"]),
+    (29, &[b"BR", b"EG", b"PS", b"QA", b"UA"]),
+    (30, &[b"JO", b"KW", b"MU", b"YE"]),
+    (31, &[b"MT", b"SC"]),
+    (32, &[b"LC"]),
+    (33, &[b"RU"]),
 ];
 
-/// Length in bytes of the IBAN at the start of `bytes`, single spaces included.
+/// Digits in a row that an IBAN in small letters has; ids in hexadecimal seldom do.
+const SMALL_IBAN_DIGITS: usize = 9;
+
+/// Length in bytes of the IBAN at the start of `bytes`, single spaces included, in capitals or in
+/// small letters.
 fn iban(bytes: &[u8]) -> Option<usize> {
-    let country = bytes.get(..2)?;
-    let (_, wanted) = IBAN_LENGTHS.iter().find(|(code, _)| code.as_slice() == country)?;
-    let mut symbols: Vec<u8> = Vec::with_capacity(*wanted);
+    let country = bytes.first_chunk::<2>()?;
+    let rest = bytes.get(2..)?;
+    let check = rest.strip_prefix(b" ").unwrap_or(rest).get(..2)?;
+    if !check.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let is_small = country.iter().all(u8::is_ascii_lowercase);
+    let country = country.map(|letter| letter.to_ascii_uppercase());
+    let wanted = (IBAN_COUNTRIES.iter())
+        .find_map(|(length, countries)| countries.contains(&&country).then_some(*length))?;
+    let mut symbols: Vec<u8> = Vec::with_capacity(wanted);
     for (i, byte) in bytes.iter().enumerate() {
         match byte {
-            b'0'..=b'9' | b'A'..=b'Z' => symbols.push(*byte),
+            b'0'..=b'9' => symbols.push(*byte),
+            b'A'..=b'Z' if !is_small => symbols.push(*byte),
+            b'a'..=b'z' if is_small => symbols.push(byte.to_ascii_uppercase()),
             b' ' if bytes.get(i + 1) != Some(&b' ') => {}
             _ => return None,
         }
-        if symbols.len() == *wanted {
+        if symbols.len() == wanted {
             let ends_word = !bytes.get(i + 1).is_some_and(u8::is_ascii_alphanumeric);
-            return (ends_word && has_iban_check(&symbols)).then_some(i + 1);
+            let mut numbers = symbols.split(|byte| !byte.is_ascii_digit());
+            let is_number = !is_small || numbers.any(|number| number.len() >= SMALL_IBAN_DIGITS);
+            return (ends_word && is_number && has_iban_check(&symbols)).then_some(i + 1);
         }
     }
     None

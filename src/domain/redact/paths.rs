@@ -4,30 +4,37 @@
 use super::Part;
 use super::shapes::compiled;
 use super::signs::{LINK_WORD, Made, Signs};
-use super::wording::{changes, is_opaque, is_opaque_piece, pieces};
+use super::wording::{changes, is_moment, is_numbered, is_opaque, is_opaque_piece, pieces};
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// A part of a path, also encoded, after which comes what lets its bearer in, and the slash.
+/// A part of a path, also encoded, after which comes what lets its bearer in, and the slash; `c`
+/// where that may be a number.
 static LINK: LazyLock<Regex> = LazyLock::new(|| {
-    compiled(
-        r"(?i)(?:/|%2f)(?:[a-z]+[_-])*(?:reset|verify|verification|confirm|confirmation|activate|activation|invite|invites|invitation|invitations|join|tokens?|magic|magiclink|otp|unsubscribe|recover|recovery|passwordless|sessions?|secrets?|apikeys?|keys?|hooks?|webhooks?|shared?)(?:[_-][a-z]+)*(?:/|%2f)",
-    )
+    let codes = "reset|verify|verification|confirm|confirmation|activate|activation|invites?|\
+                 invitations?|join|magic|magiclink|otp|unsubscribe|recover|recovery|passwordless|\
+                 passwords?";
+    let others = "tokens?|sessions?|secrets?|apikeys?|keys?|hooks?(?:\\.[a-z0-9-]+)*|webhooks?|shared?|\
+                  accept|login|signin|download|callback";
+    compiled(&format!(
+        r"(?i)(?:/|%2f)(?:[a-z]+[_-])*(?:(?P<c>{codes})|{others})(?:[_-][a-z]+)*(?:/|%2f)"
+    ))
 });
 
 pub(super) fn by_path(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
     if !signs.has(LINK_WORD) || !signs.made_with(Made::SLASH | Made::PERCENT) {
         return;
     }
-    for found in LINK.find_iter(text) {
-        let mut at = found.end();
+    for found in LINK.captures_iter(text) {
+        let Some(mut at) = found.get(0).map(|link| link.end()) else { continue };
+        let is_code = found.name("c").is_some();
         // `/reset/…`, `/verify/email/…`, `/reset/42/…`
         for _ in 0..2 {
             let rest = text.get(at..).unwrap_or_default();
             let ends = |c: char| !c.is_ascii_alphanumeric() && !"-_.~=+*!".contains(c);
             let length = rest.find(ends).unwrap_or(rest.len());
             let segment = rest.get(..length).unwrap_or_default().trim_end_matches('.');
-            if is_link_secret(segment) {
+            if is_link_secret(segment, is_code) {
                 parts.push(Part { range: at..at + segment.len(), kind: "token" });
             }
             let Some(next) = rest.get(length..).and_then(|rest| rest.strip_prefix('/')) else {
@@ -38,19 +45,15 @@ pub(super) fn by_path(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
     }
 }
 
-/// Whether a part of a path after a word such as `reset` is what lets its bearer in.
-fn is_link_secret(segment: &str) -> bool {
-    // `parser2.rs` and `user123` are names.
-    let is_name = |piece: &str| {
-        let name = piece.trim_end_matches(|c: char| c.is_ascii_digit());
-        name.bytes().all(|b| b.is_ascii_alphabetic())
-            && (1..=3).contains(&(piece.len() - name.len()))
-    };
-    let is_number = segment.bytes().all(|b| b.is_ascii_digit());
-    if is_number {
-        return segment.len() >= 6;
+/// Whether a part of a path after a word such as `reset` is what lets its bearer in. A number is,
+/// and a name with as many digits as a code has, where `is_code`.
+fn is_link_secret(segment: &str, is_code: bool) -> bool {
+    if segment.bytes().all(|b| b.is_ascii_digit()) {
+        return is_code && segment.len() >= 6 && !is_moment(segment);
     }
-    is_opaque(segment) && pieces(segment).any(|piece| is_opaque_piece(piece) && !is_name(piece))
+    let most = if is_code { 3 } else { 4 };
+    is_opaque(segment)
+        && pieces(segment).any(|piece| is_opaque_piece(piece) && !is_numbered(piece, most))
 }
 
 /// Whether a part of a path is too jumbled and long for a name, and no id of a common form:
@@ -73,7 +76,7 @@ pub(super) fn is_jumbled_segment(segment: &str) -> bool {
     let changes = changes(body, class);
     let numbers = body.split(|c: char| !c.is_ascii_digit()).filter(|n| !n.is_empty()).count();
     if count(1) >= 2 && count(2) >= 2 {
-        return numbers >= 2 && changes * 2 >= body.len();
+        return numbers >= 2 && changes * 2 >= body.len() && in_words(body) * 2 < body.len();
     }
     let is_ulid = body.len() == 26 && body.starts_with(|c: char| ('0'..='7').contains(&c));
     let is_hex = body.bytes().all(|b| b.is_ascii_hexdigit());
@@ -83,6 +86,15 @@ pub(super) fn is_jumbled_segment(segment: &str) -> bool {
         && changes * 4 >= body.len()
         && !is_ulid
         && !is_hex
+}
+
+/// How many letters stand in words of camel case: a capital and at least two small letters.
+fn in_words(body: &str) -> usize {
+    (body.split(|c: char| c.is_ascii_uppercase()).skip(1))
+        .map(|rest| rest.bytes().take_while(u8::is_ascii_lowercase).count())
+        .filter(|small| *small >= 2)
+        .map(|small| small + 1)
+        .sum()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Prefixes that vendors give their tokens.
 
-use super::Part;
 use super::signs::{Made, SHORTEST_TOKEN, Signs};
+use super::{Part, wording};
 use std::ops::Range;
 
 /// What may follow a prefix.
@@ -17,7 +17,7 @@ pub(super) enum Tail {
     Base64,
     /// Hexadecimal digits, exactly as many as asked for.
     Hex,
-    /// As `Word`, with at least one digit: what the prefix begins may be common words.
+    /// As `Word`, and a part is made up: what begins names of services is no secret.
     Mixed,
 }
 
@@ -36,34 +36,39 @@ impl Tail {
     fn fits(self, body: &[u8], next: Option<&u8>, least: usize) -> bool {
         match self {
             Self::Hex => body.len() == least && !next.is_some_and(u8::is_ascii_alphanumeric),
-            // Whether a digit is among them is asked of `Runs`.
-            Self::Mixed | Self::Alnum | Self::Word | Self::Dots | Self::Base64 => {
-                body.len() >= least
-            }
+            Self::Mixed => body.len() >= least && has_made_up_piece(body),
+            Self::Alnum | Self::Word | Self::Dots | Self::Base64 => body.len() >= least,
         }
     }
 }
 
-/// Where the run of characters that a [`Tail`] takes ends, and where the next digit stands.
-/// Positions are asked in about ascending order; what was walked once is not walked again, else a
+/// How much of a token shows whether it is made up, in bytes.
+const MIXED_HEAD: usize = 64;
+
+/// Whether a part of at least eight letters and digits is none of words and numbers.
+fn has_made_up_piece(body: &[u8]) -> bool {
+    let head = body.get(..body.len().min(MIXED_HEAD)).unwrap_or_default();
+    let head = str::from_utf8(head).unwrap_or_default();
+    wording::pieces(head).any(|piece| {
+        piece.len() >= 8
+            && piece.bytes().any(|b| b.is_ascii_digit())
+            && wording::is_opaque_piece(piece)
+            && !wording::is_numbered(piece, 4)
+    })
+}
+
+/// Where the run of characters that a [`Tail`] takes ends. Positions are asked in about ascending order; what was walked once is not walked again, else a
 /// text of nothing but prefixes would take time by the square of its length.
 #[derive(Default)]
 struct Runs {
     /// For each tail a stretch that it takes, up to but without the byte that ends it.
     taken: [Range<usize>; 6],
-    /// A stretch without digits, up to one or to the end of the text.
-    digitless: Range<usize>,
 }
 
 impl Runs {
     /// The end of the run that begins at `from`.
     fn end(&mut self, tail: Tail, bytes: &[u8], from: usize) -> usize {
         extend(&mut self.taken[tail as usize], bytes, from, |byte| tail.takes(byte))
-    }
-
-    /// Whether there is a digit from `from` to before `end`.
-    fn has_digit(&mut self, bytes: &[u8], from: usize, end: usize) -> bool {
-        extend(&mut self.digitless, bytes, from, |byte| !byte.is_ascii_digit()) < end
     }
 }
 
@@ -266,8 +271,7 @@ pub(super) fn by_prefix(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
             rest.strip_prefix(prefix.as_bytes())?;
             let start = at + prefix.len();
             let end = runs.end(*tail, bytes, start);
-            let fits = tail.fits(bytes.get(start..end)?, bytes.get(end), *least)
-                && (!matches!(tail, Tail::Mixed) || runs.has_digit(bytes, start, end));
+            let fits = tail.fits(bytes.get(start..end)?, bytes.get(end), *least);
             fits.then_some(Part { range: at..end, kind })
         }));
     }

@@ -6,19 +6,27 @@ use super::{Part, wording};
 use regex::Regex;
 use std::sync::LazyLock;
 
-/// Where a word begins: as [`starts_word`] sees it, in patterns without regard to case.
-pub(super) const BOUNDARY: &str = r"(?:^|[^a-z0-9]|%(?:25)?[0-9a-f]{2}|\\u[0-9a-f]{4}|\\[nrt])";
+/// Where a word begins: as `starts_word` sees it, in patterns without regard to case.
+pub(super) const BOUNDARY: &str = r"(?:^|%(?:25)?[0-9a-f]{2}|\\u[0-9a-f]{4}|\\[nrt]|[^a-z0-9])";
 
 /// A quotation mark: as it is, after backslashes, or as HTML, URLs and JSON escape it.
 pub(super) const QUOTE: &str =
     r#"(?:\\*["']|&(?:quot|apos|\#3[49]|\#x2[27]);|%(?:25)?2[27]|\\u002[27])"#;
 
-/// A shape: the group `v` of the expression is replaced, where `guard` agrees.
+/// White space, also as JSON and URLs escape it, or none.
+pub(super) const GAP: &str = r"(?:\s|\\+[nrt]|%20)*";
+
+/// What sets a name apart from its value: a colon, equals signs, an arrow; also escaped, and in full
+/// width. A thin arrow within words of a program leads to a part of a thing, not to its value.
+pub(super) const SIGN: &str = r"(?:=&gt;|={1,3}>?|:=?|\s->\s|[：＝]|&\#(?:58|61|x3[ad]);|%(?:25)?3[ad](?:%(?:25)?3e)?|\\u003[ad](?:\\u003e)?)";
+
+/// A shape: the group `v` of the expression is replaced, where `guard` agrees to it and to the group
+/// `n`, if there is one.
 pub(super) struct Shape {
     kind: &'static str,
     pattern: Regex,
     wants: fn(&Signs) -> bool,
-    guard: fn(&str) -> bool,
+    guard: fn(&str, &str) -> bool,
 }
 
 #[expect(clippy::expect_used, reason = "the pattern is a constant; a test compiles each")]
@@ -28,7 +36,10 @@ pub(super) fn compiled(pattern: &str) -> Regex {
 
 pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
     let shape = |kind, pattern: &str, wants, guard| {
-        let pattern = compiled(&pattern.replace("BOUNDARY", BOUNDARY));
+        let parts = [("BOUNDARY", BOUNDARY), ("QUOTE", QUOTE), ("GAP", GAP), ("SIGN", SIGN)];
+        let pattern =
+            parts.iter().fold(pattern.to_owned(), |all, (name, part)| all.replace(name, part));
+        let pattern = compiled(&pattern);
         Shape { kind, pattern, wants, guard }
     };
     vec![
@@ -41,41 +52,70 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         ),
         shape(
             "url-credentials",
-            r#"://(?P<v>[^\s/?#@"'<>]+)@"#,
+            r#"//(?P<v>[^\s/?#@"'<>]+)@"#,
             |s| s.made_with(Made::AT) && s.made_with(Made::SLASH),
             always,
+        ),
+        // Without a scheme; Go's drivers put the protocol behind. What names an image by its digest
+        // looks alike.
+        shape(
+            "url-credentials",
+            r#"(?i)(?:^|[\s"'(=<>,])(?P<v>[a-z_][a-z0-9_.%+-]*:[^\s@"'/]+)@(?P<n>[a-z][a-z0-9_.-]*|[0-9]{1,3}(?:\.[0-9]{1,3}){3})(?::[0-9]|/)"#,
+            |s| s.made_with(Made::AT) && s.made_with(Made::SIGN),
+            |host, _| !host.starts_with("sha"),
+        ),
+        shape(
+            "url-credentials",
+            r#"(?P<v>[^\s:"'/@]+:[^\s"']+)@(?:tcp|udp|unix)[46]?\("#,
+            |s| s.made_with(Made::AT) && s.made_with(Made::SIGN),
+            always,
+        ),
+        // What curl and the like log in with.
+        shape(
+            "password",
+            r#"(?:^|\s)-(?:u|-user|-proxy-user)(?:\s+|=)QUOTE?(?P<n>[^\s:"'\\]*):(?P<v>[^\s"'\\]+)"#,
+            |s| s.option && s.pair,
+            |user, value| {
+                let value = value.trim_end_matches([',', ';', '.']);
+                let is_number = value.bytes().all(|b| b.is_ascii_digit());
+                value != user && !is_number && !value.starts_with("//")
+            },
         ),
         // Also internationalised (RFC 6531), and percent-encoded in an address.
         shape(
             "email",
-            r"(?P<v>[\p{L}\p{M}\p{N}._%+-]+(?:'[\p{L}\p{M}\p{N}._%+-]+)*(?:@|%(?:25)?40)(?:(?:[\p{L}\p{M}\p{N}_-]|%[0-9A-Fa-f]{2})+\.)+(?:[Xx][Nn]--[A-Za-z0-9-]+|[\p{L}\p{M}]{2,}|(?:%[0-9A-Fa-f]{2}){4,}))",
+            r"(?P<n>:?)(?P<v>[\p{L}\p{M}\p{N}._%+-]+(?:'[\p{L}\p{M}\p{N}._%+-]+)*(?:@|%(?:25)?40)(?:(?:[\p{L}\p{M}\p{N}_-]|%[0-9A-Fa-f]{2})+\.)+(?:[Xx][Nn]--[A-Za-z0-9-]+|[\p{L}\p{M}]{2,}|(?:%[0-9A-Fa-f]{2}){4,}))",
             |s| s.made_with(Made::AT | Made::PERCENT),
-            always,
+            |sign, address| !sign.is_empty() || !is_process(address),
         ),
         // Header fields inside a text: all up to the end of the line or the quote.
         shape(
             "authorization",
-            r#"(?i)authorization\\*["']?\s*[:=]\s*\\*["']?(?P<v>[^\s"'\\][^\r\n"'\\]*)"#,
+            r#"(?i)authorization(?:\s+header)?QUOTE?GAPSIGNGAP(?:\[GAPQUOTE|QUOTE?)(?P<v>[^\s"'\\{][^\r\n"'\\]*)"#,
             |s| s.pair && s.has(FIELD_WORD),
-            always,
+            |_, value| is_no_sentence(value),
         ),
         shape(
             "cookie",
-            r#"(?i)(?:^|[^a-z0-9])(?:set-)?cookies?\\*["']?\s*[:=]\s*\\*["']?(?P<v>[^\s"'\\][^\r\n"\\]*)"#,
+            r#"(?i)(?:^|[^a-z0-9])(?:set-)?cookies?(?:\s+header)?QUOTE?GAPSIGNGAP(?:\[GAPQUOTE|QUOTE?)(?P<v>[^\s"'\\{][^\r\n"\\]*)"#,
             |s| s.pair && s.has(FIELD_WORD),
-            always,
+            |_, value| is_no_sentence(value),
         ),
         shape(
             "cookie",
-            r"(?i)(?:^|[^;\s]\s+|[^;\sa-z0-9_.!%-])[a-z0-9_.!%-]+=(?P<v>[^;\s,]+)\s*;\s*(?:path=|domain=|expires=|max-age=|samesite=|secure(?:;|$)|httponly|partitioned)",
+            r"(?i)(?:^|[^;\s]\s+|[^;\sa-z0-9_.!%-])(?P<n>[a-z0-9_.!%-]+)=(?P<v>[^;\s,]+)\s*;\s*(?:path=|domain=|expires=|max-age=|samesite=|secure(?:;|$)|httponly|partitioned)",
             |s| s.made_with(Made::SIGN) && s.made_with(Made::SEMICOLON) && s.has(ATTRIBUTE_WORD),
-            always,
+            |name, value| {
+                let is_short = value.len() < 6 && value.bytes().all(|b| b.is_ascii_digit());
+                let is_attribute = ATTRIBUTES.iter().any(|known| name.eq_ignore_ascii_case(known));
+                !is_short && !is_attribute && !wording::is_moment(value)
+            },
         ),
         shape(
             "bearer",
             r"(?i)BOUNDARYbearer(?:\s+|%20|\+)(?P<v>[a-z0-9._~+/-]{3,}=*)",
             |s| s.has(SCHEME_WORD),
-            |value| {
+            |_, value| {
                 let value = value.trim_end_matches('.');
                 !BEARER_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word))
             },
@@ -113,6 +153,12 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             always,
         ),
         shape(
+            "zapier-webhook",
+            r"hooks/(?:catch|standard)/(?P<v>[0-9]+/[A-Za-z0-9]+)",
+            |s| s.has(HOOK_WORD) && s.made_with(Made::SLASH),
+            always,
+        ),
+        shape(
             "discord-webhook",
             r"webhooks/(?P<v>[0-9]{15,}/[A-Za-z0-9_-]{20,})",
             |s| s.has(HOOK_WORD) && s.made_with(Made::SLASH) && s.longest_run >= 20,
@@ -122,7 +168,7 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             "teams-webhook",
             r"(?i)webhookb2/(?P<v>[^\s]{20,})",
             |s| s.has(HOOK_WORD) && s.made_with(Made::SLASH),
-            unmarked,
+            always,
         ),
         shape(
             "discord-token",
@@ -154,7 +200,8 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
 pub(super) fn by_shape(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
     for shape in SHAPES.iter().filter(|shape| (shape.wants)(signs)) {
         for found in shape.pattern.captures_iter(text) {
-            if let Some(value) = found.name("v").filter(|v| (shape.guard)(v.as_str())) {
+            let name = found.name("n").map_or("", |name| name.as_str());
+            if let Some(value) = found.name("v").filter(|v| (shape.guard)(name, v.as_str())) {
                 parts.push(Part { range: value.range(), kind: shape.kind });
             }
         }
@@ -162,8 +209,31 @@ pub(super) fn by_shape(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
     parts.retain(|part| text.get(part.range.clone()).is_some_and(unmarked));
 }
 
-fn always(_: &str) -> bool {
+fn always(_: &str, _: &str) -> bool {
     true
+}
+
+/// Attributes of a cookie and directives of a cache, which look like a cookie before others.
+const ATTRIBUTES: [&str; 7] =
+    ["domain", "expires", "max-age", "path", "s-maxage", "samesite", "version"];
+
+/// Whether what is behind `Authorization:` or `Cookie:` is no sentence about the field.
+fn is_no_sentence(value: &str) -> bool {
+    let first = value.split([' ', ',', ';']).next().unwrap_or_default();
+    // "Signature" is a scheme too.
+    !wording::is_word(first) || first.eq_ignore_ascii_case("signature")
+}
+
+/// Whether what looks like an e-mail address is a process on a machine, such as `celery@host-1.internal`:
+/// its domain is of a private network (RFC 6762 appendix G, and `internal`, which is reserved for
+/// that), and nothing in it is like a person's name.
+fn is_process(address: &str) -> bool {
+    let Some((user, host)) = address.rsplit_once('@') else { return false };
+    let Some((host, domain)) = host.rsplit_once('.') else { return false };
+    let is = |known: &str| domain.eq_ignore_ascii_case(known);
+    let is_numbered = host.bytes().any(|b| b.is_ascii_digit());
+    !user.contains('.')
+        && (is("internal") || is_numbered && ["lan", "local", "localdomain"].into_iter().any(is))
 }
 
 /// Whether `value` is not a marker of ours.
@@ -211,14 +281,14 @@ const BEARER_WORDS: [&str; 34] = [
 
 /// Whether the value of a `code` is a grant. Codes of errors are words, numbers, or a number after
 /// capitals.
-fn is_grant(value: &str) -> bool {
+fn is_grant(_: &str, value: &str) -> bool {
     let name = value.trim_end_matches(|c: char| c.is_ascii_digit());
     let is_of_error = name.bytes().all(|b| b.is_ascii_uppercase() || matches!(b, b'_' | b'-'));
     value.len() >= 6 && wording::is_opaque(value) && !is_of_error && !value.starts_with("0x")
 }
 
 /// Whether a `Basic` value is base64 of `user:password` (RFC 7617), and no word of prose.
-fn holds_user_and_password(value: &str) -> bool {
+fn holds_user_and_password(_: &str, value: &str) -> bool {
     value.ends_with('=') || decoded_base64(value).contains(&b':')
 }
 
@@ -246,7 +316,7 @@ fn decoded_base64(text: &str) -> Vec<u8> {
 }
 
 /// Whether letters and digits change as often as in random base64, unlike in a path of words.
-fn is_jumbled(value: &str) -> bool {
+fn is_jumbled(_: &str, value: &str) -> bool {
     let class = |b: u8| match b {
         b'a'..=b'z' => 1,
         b'A'..=b'Z' => 2,

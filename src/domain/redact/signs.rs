@@ -100,9 +100,12 @@ pub(super) const SHORTEST_PLAIN_SHAPES: [usize; 2] = [36, 40];
 #[derive(Debug, Default)]
 pub(super) struct Signs {
     pub(super) made: Made,
-    /// The sign of a pair with a name before it; in a time of day it is a number.
+    /// What sets a name apart from its value: `:`, unless it stands in a time of day, `=`, an arrow,
+    /// or a comma behind a quotation mark.
     pub(super) pair: bool,
     pub(super) dashes: bool,
+    /// A dash that begins a word, as options of commands have.
+    pub(super) option: bool,
     /// Which of [`WORDS`] may begin somewhere: a bit for each group.
     pub(super) words: u8,
     /// Most digits in a row, spaces and dashes between them passed over.
@@ -139,11 +142,13 @@ impl Signs {
                     signs.words |= WORD_BITS[three];
                 }
             } else {
-                three = 0;
+                three = if byte == b'_' { pushed(three, byte) } else { 0 };
+                signs.words |= WORD_BITS[three];
                 match byte {
                     b'_' | b'-' => {
                         run += 1;
                         signs.dashes |= byte == b'-' && previous == b'-';
+                        signs.option |= byte == b'-' && !previous.is_ascii_graphic();
                     }
                     _ => signs.longest_run = signs.longest_run.max(std::mem::take(&mut run)),
                 }
@@ -151,8 +156,17 @@ impl Signs {
                     b'/' | b'+' => jumble += 1,
                     _ => signs.jumble = signs.jumble.max(std::mem::take(&mut jumble)),
                 }
-                let is_number = previous.is_ascii_digit() && !is_named;
-                signs.pair |= byte == b'=' || byte == b':' && !is_number;
+                signs.pair |= match byte {
+                    b'=' => true,
+                    b':' => is_named || !previous.is_ascii_digit(),
+                    b'>' => previous == b'-',
+                    // Of an escape in HTML.
+                    b'#' => previous == b'&',
+                    b',' => matches!(previous, b'"' | b'\'' | b';'),
+                    // The last two bytes of a full-width colon or equals sign.
+                    0x9A | 0x9D => previous == 0xBC,
+                    _ => false,
+                };
                 is_named = false;
             }
             previous = byte;
@@ -204,7 +218,7 @@ pub(super) const TOKEN_WORD: u8 = 1 << 6;
 /// Words of a webhook's address.
 pub(super) const HOOK_WORD: u8 = 1 << 7;
 
-/// Three letters of the words that rules wait for, and the rules' group.
+/// Three letters, or `_`, of the words that rules wait for, and the rules' group.
 const WORDS: &[(&[u8; 3], u8)] = &[
     (b"pas", PAIR_WORD | TOKEN_WORD | LINK_WORD),
     (b"pwd", PAIR_WORD | TOKEN_WORD),
@@ -214,6 +228,12 @@ const WORDS: &[(&[u8; 3], u8)] = &[
     (b"aut", PAIR_WORD | FIELD_WORD),
     (b"ses", PAIR_WORD | TOKEN_WORD | LINK_WORD),
     (b"sid", PAIR_WORD),
+    // Of "assertion", "csrf", "ticket", "wordpress" and the cookie `__cf_bm`.
+    (b"sse", PAIR_WORD),
+    (b"srf", PAIR_WORD),
+    (b"ick", PAIR_WORD),
+    (b"rdp", PAIR_WORD),
+    (b"cf_", PAIR_WORD),
     (b"rem", PAIR_WORD),
     (b"cle", PAIR_WORD),
     (b"cre", PAIR_WORD | TOKEN_WORD),
@@ -225,15 +245,15 @@ const WORDS: &[(&[u8; 3], u8)] = &[
     (b"cvc", PAIR_WORD),
     (b"ssn", PAIR_WORD),
     (b"cod", CODE_WORD | TOKEN_WORD),
-    (b"coo", FIELD_WORD | TOKEN_WORD),
+    (b"coo", PAIR_WORD | FIELD_WORD | TOKEN_WORD),
     (b"pat", ATTRIBUTE_WORD),
     (b"dom", ATTRIBUTE_WORD),
     (b"exp", ATTRIBUTE_WORD),
     (b"max", ATTRIBUTE_WORD),
-    (b"sam", ATTRIBUTE_WORD),
+    (b"sam", ATTRIBUTE_WORD | PAIR_WORD),
     (b"htt", ATTRIBUTE_WORD),
     (b"par", ATTRIBUTE_WORD),
-    (b"bea", SCHEME_WORD),
+    (b"bea", SCHEME_WORD | PAIR_WORD),
     (b"bas", SCHEME_WORD),
     (b"dig", SCHEME_WORD),
     (b"haw", SCHEME_WORD),
@@ -246,7 +266,8 @@ const WORDS: &[(&[u8; 3], u8)] = &[
     (b"dpo", TOKEN_WORD),
     (b"web", HOOK_WORD),
     // Of "reset", "verify", "confirm", "activate", "invite", "join", "magic", "unsubscribe",
-    // "recover", "hook" and "share": letters that few other words have.
+    // "recover", "hook", "share", "accept", "login", "sign in", "download" and "callback": letters
+    // that few other words have.
     (b"ese", LINK_WORD),
     (b"rif", LINK_WORD),
     (b"irm", LINK_WORD),
@@ -256,11 +277,17 @@ const WORDS: &[(&[u8; 3], u8)] = &[
     (b"gic", LINK_WORD),
     (b"bsc", LINK_WORD),
     (b"cov", LINK_WORD),
-    (b"hoo", LINK_WORD),
+    (b"hoo", LINK_WORD | HOOK_WORD),
     (b"sha", LINK_WORD),
+    (b"cep", LINK_WORD),
+    (b"ogi", LINK_WORD),
+    (b"nin", LINK_WORD),
+    (b"wnl", LINK_WORD),
+    (b"lba", LINK_WORD),
 ];
 
-/// The last three letters as a number of 15 bits, after `letter`. Case does not matter.
+/// The last three letters as a number of 15 bits, after `letter`. Case does not matter; `_` counts as
+/// a letter of its own.
 const fn pushed(three: usize, letter: u8) -> usize {
     ((three << 5) | (letter & 0x1f) as usize) & 0x7fff
 }

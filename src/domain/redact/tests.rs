@@ -164,11 +164,312 @@ fn what_joins_and_diagnoses_is_left_alone() {
     }
 }
 
+/// The secret stands as `*`; the rest is to stay as it is.
+fn is_replaced(form: &str, kind: &str) {
+    for secret in ["q7Zp2LxV9sKd4TfB8nWm", "hunter2fake9"] {
+        let out = text(&form.replace('*', secret));
+        assert_eq!(out.text, form.replace('*', &marker(kind)), "{form}");
+    }
+}
+
+#[test]
+fn a_secret_was_kept_behind_an_arrow_a_bracket_or_an_escape() {
+    for (form, kind) in [
+        (r#"{"password"=>"*", "n"=>1}"#, "password"),
+        ("{:password=>'*'}", "password"),
+        ("password -> *", "password"),
+        ("password =&gt; *", "password"),
+        ("password := *", "password"),
+        ("password == \"*\"", "password"),
+        ("user[password]=*&x=1", "password"),
+        ("user%5Bpassword%5D=*&x=1", "password"),
+        (r#"config["password"] = "*""#, "password"),
+        (r#"{\"password\":\t\"*\"}"#, "password"),
+        (r#"{\"password\"\n:\n\"*\"}"#, "password"),
+        ("{\"password\":\\t\"*\"}", "password"),
+        ("password：*", "password"),
+        ("password&#x3D;*", "password"),
+        ("&quot;password&quot;: &quot;*&quot;", "password"),
+    ] {
+        is_replaced(form, kind);
+    }
+    assert_eq!(text(r#"{"password":"ab\"cd"}"#).text, r#"{"password":"[redacted: password]"}"#);
+}
+
+#[test]
+fn a_secret_was_kept_in_a_list_an_object_or_beside_its_name() {
+    for (form, kind) in [
+        (r#"{"api_keys":["*"]}"#, "api-key"),
+        (r#"{"secret":{"value":"*"}}"#, "secret"),
+        (r#"{"password":{"version":1,"value":"*"}}"#, "password"),
+        (r#"{"password":{"S":"*"}}"#, "password"),
+        (r#"[["x-api-key","*"]]"#, "api-key"),
+        (r#"setHeader("api_key", "*")"#, "api-key"),
+        ("('token', '*')", "token"),
+        (r#"["authorization","*"]"#, "authorization"),
+        (r#"{"Authorization":["*"]}"#, "authorization"),
+        (r#"["Cookie","*"]"#, "cookie"),
+        (r#"<password value="*"/>"#, "password"),
+        (r#"<ns:apiKey id="1" value='*' />"#, "api-key"),
+        (r#"{"name":"password","value":"*"}"#, "password"),
+        ("Authorization header: *", "authorization"),
+        ("X-Api-Key header: *", "api-key"),
+        ("bearer: *", "token"),
+        ("{\"bearer\":\"*\"}", "token"),
+        ("bearer=*", "token"),
+    ] {
+        is_replaced(form, kind);
+    }
+    assert_eq!(
+        text(r#"{"api_keys":["a", "d e"],"n":["x"]}"#).text,
+        r#"{"api_keys":["[redacted: api-key]", "[redacted: api-key]"],"n":["x"]}"#
+    );
+    for (input, expected) in [
+        (r#"[["x-api-key","letmein"]]"#, r#"[["x-api-key","[redacted: api-key]"]]"#),
+        (
+            "[('user', 'jane'), ('password', 'letmein')]",
+            "[('user', 'jane'), ('password', '[redacted: password]')]",
+        ),
+    ] {
+        assert_eq!(text(input).text, expected);
+    }
+    assert_eq!(
+        text("api_keys: [q7Zp2LxV, 9sKd4TfB]").text,
+        "api_keys: [[redacted: api-key], [redacted: api-key]]"
+    );
+}
+
+#[test]
+fn a_secret_was_kept_behind_a_name_that_goes_on_or_is_joined() {
+    for name in [
+        "password_confirmation",
+        "passwordConfirm",
+        "new_password_again",
+        "PGPASSWORD",
+        "MYSQL_PWD",
+        "userpasswd",
+    ] {
+        is_replaced(&format!("{name}=*"), "password");
+        is_replaced(&format!("{{\"{name}\":\"*\"}}"), "password");
+    }
+    for (form, kind) in [
+        ("secret_key_base: *", "secret"),
+        ("token_value=*", "token"),
+        ("DBPASS=*", "password"),
+        ("GITHUBTOKEN=*", "token"),
+        ("MYAPIKEY=*", "api-key"),
+        ("SAMLResponse=*&RelayState=x", "credentials"),
+        ("client_assertion=*", "credentials"),
+        ("id_token_hint=*", "token"),
+        ("csrf=*", "token"),
+        ("xsrf: '*'", "token"),
+        ("__cf_bm=*; a=b", "session"),
+        ("wordpress_logged_in_0a1b2c=*", "session"),
+        ("password_hash: *", "password"),
+        ("--token=*", "token"),
+    ] {
+        is_replaced(form, kind);
+    }
+    for (input, expected) in [
+        ("?ticket=ST-1856339-aA5Y", "?ticket=[redacted: token]"),
+        ("assertion=PHNhbWw9q7Zp2LxV9sKd", "assertion=[redacted: credentials]"),
+    ] {
+        assert_eq!(text(input).text, expected);
+    }
+}
+
+#[test]
+fn a_secret_was_kept_in_an_address() {
+    for (form, kind) in [
+        ("curl -u admin:* https://h.example/", "password"),
+        ("curl --user 'admin:*' -v", "password"),
+        ("/password/*/edit", "token"),
+        ("/accept/*", "token"),
+        ("/login/*", "token"),
+        ("/download/*?x", "token"),
+        ("/oauth/callback/*", "token"),
+        ("https://hook.eu1.make.example/*", "token"),
+        ("https://chat.example/hooks/*", "token"),
+    ] {
+        let out = text(&form.replace('*', "q7Zp2LxV9sKd4TfB8nWm"));
+        assert_eq!(out.text, form.replace('*', &marker(kind)), "{form}");
+    }
+    for (input, expected) in [
+        ("root:p/w@x@tcp(db:3306)/app", "[redacted: url-credentials]@tcp(db:3306)/app"),
+        ("root:hunter@db-1:5432/app", "[redacted: url-credentials]@db-1:5432/app"),
+        ("see //a:pw@h/x", "see //[redacted: url-credentials]@h/x"),
+        (
+            "https://hooks.zapier.example/hooks/catch/123456/abcdef/",
+            "https://hooks.zapier.example/hooks/catch/[redacted: zapier-webhook]/",
+        ),
+    ] {
+        assert_eq!(text(input).text, expected);
+    }
+}
+
+/// The examples of the registry.
+#[test]
+fn a_bank_account_of_any_country_was_kept_in_small_letters() {
+    for iban in [
+        "AD1200012030200359100100",
+        "AE070331234567890123456",
+        "BE68539007547034",
+        "BR1800360305000010009795493C1",
+        "FR1420041010050500013M02606",
+        "GB29NWBK60161331926819",
+        "GI75NWBK000000007099453",
+        "KZ86125KZT5004100100",
+        "MT84MALT011000012345MTLCAST001S",
+        "NO9386011117947",
+        "SA0380000000608010167519",
+        "TR330006100519786457841326",
+        "UA213223130000026007233566001",
+        "XK051212012345678906",
+    ] {
+        for text_of in [iban.to_owned(), iban.to_lowercase()] {
+            assert_eq!(kind_of(&text_of), Some("iban"), "{text_of}");
+            let groups: Vec<&str> =
+                text_of.as_bytes().chunks(4).map(|group| str::from_utf8(group).unwrap()).collect();
+            let out = text(&format!("to {} today", groups.join(" ")));
+            assert_eq!(out.text, "to [redacted: iban] today");
+        }
+        let wrong = iban.replace(|c: char| c.is_ascii_digit(), "7");
+        assert_eq!(kind_of(&wrong), None, "{wrong}");
+    }
+}
+
+/// What a person on call reads, and what was taken for a secret.
+const ORDINARY: &[&str] = &[
+    "Signature expired: 20261130T120000Z is now earlier than 20261130T121500Z",
+    "max-age=3600; path=/",
+    "sk-orders-api",
+    "sk-orders-gateway-v2-eu1",
+    "page_token=CAUQAA",
+    "nextPageToken: CAUQAA1b2c3d",
+    "PIN 1234 retries",
+    "key=2026-11-30",
+    "user@host-1.internal",
+    "rabbit@ip-10-0-1-2.local",
+    "celery@worker",
+    "/api/GetUserV2ByAccountIdV3",
+    "/tokens/v1beta1/count",
+    "/invite/team2026",
+    "/v1/sessions/20261130",
+    "/download/ubuntu2204",
+    "arn:aws:secretsmanager:eu-west-1:123456789012:secret:prod/db/password-a1B2c3",
+    "bypass=cache",
+    "compass: north",
+    "ticket=INC0012345",
+    "assertion=failed",
+    "csrf: disabled",
+    "max_tokens=1048576",
+    "\"tokens\": \"unlimited\"",
+    "$this->token->getValue()",
+    "Token::Invalid at token::Parser",
+    "key == \"error\"",
+    "docker run -u 1000:1000",
+    "app:1.25@sha256:0a1b2c3d",
+    "Authorization header: missing",
+    "{\"required\":[\"password\",\"username\"]}",
+    "INFO:celery@worker: ready",
+    "at 12:30@office/x",
+    "retries=3; path=/x",
+    "be539007547034aa",
+];
+
+#[test]
+fn what_people_on_call_read_was_taken_for_a_secret() {
+    for input in ORDINARY {
+        assert_eq!(text(input), Redacted { text: (*input).to_owned(), count: 0 });
+        assert_eq!(route(input).count, 0, "{input}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn ordinary_words_in_any_order_stay(
+        parts in proptest::collection::vec(proptest::sample::select(ORDINARY), 0..6),
+        sign in proptest::sample::select(&[" ", ", ", "\n", " | "][..]),
+    ) {
+        let input = parts.join(sign);
+        prop_assert_eq!(text(&input), Redacted { text: input, count: 0 });
+    }
+
+    #[test]
+    fn an_ordinary_name_keeps_its_value_whatever_the_sign(
+        name in proptest::sample::select(&[
+            "status", "max_tokens", "compass", "page_token", "nextPageToken", "keyboard", "author",
+            "tokenizer", "passenger", "secretary", "signal", "resident", "opinion", "token_type",
+            "session_count", "public_key_id", "assertions_total", "tickets",
+        ][..]),
+        form in proptest::sample::select(SIGNS),
+        value in proptest::sample::select(&["required", "orders", "CAUQAA", "4096", "high"][..]),
+    ) {
+        let input = form.replace('@', name).replace('*', value);
+        prop_assert_eq!(text(&input), Redacted { text: input, count: 0 });
+    }
+
+    #[test]
+    fn a_secret_behind_any_name_and_any_sign_is_found(
+        name in proptest::sample::select(&[
+            "password", "PGPASSWORD", "DBPASS", "GITHUBTOKEN", "MYAPIKEY", "password_confirmation",
+            "passwordConfirm", "secret_key_base", "token_value", "x-api-key", "SAMLResponse",
+            "client_assertion", "id_token_hint", "bearer", "csrf", "accessToken", "api_keys",
+            "wordpress_sec_0a1b", "__cf_bm", "sessionId", "sig",
+        ][..]),
+        form in proptest::sample::select(SIGNS),
+        secret in "[A-Za-z]{3,20}[0-9]{2,4}[A-Za-z0-9]{3,20}",
+        before in proptest::collection::vec(proptest::sample::select(PROSE), 0..3),
+        after in proptest::collection::vec(proptest::sample::select(PROSE), 0..3),
+    ) {
+        let form = form.replace('@', name).replace('*', &secret);
+        let input = format!("{} {form} {}", before.join(" "), after.join(" "));
+        let out = text(&input);
+        prop_assert!(!out.text.contains(&secret), "{input} became {}", out.text);
+    }
+}
+
+/// How a value `*` is set beside its name `@`.
+const SIGNS: &[&str] = &[
+    "@=*",
+    "@: *",
+    "@:*",
+    "@ = *",
+    "@=>*",
+    "@ -> *",
+    "@ := '*'",
+    "@：*",
+    "@%3D*",
+    "@\\u003d*",
+    "\"@\":\"*\"",
+    "'@': '*'",
+    "\"@\"=>\"*\"",
+    "\\\"@\\\":\\\"*\\\"",
+    "\"@\":\\t\"*\"",
+    "\\\"@\\\" :\\n\\\"*\\\"",
+    "&quot;@&quot;:&quot;*&quot;",
+    "\"@\":[\"*\"]",
+    "\"@\":[\"\",\"*\"]",
+    "\"@\":{\"value\":\"*\"}",
+    "[[\"@\",\"*\"]]",
+    "(\"@\", \"*\")",
+    "user[@]=*",
+    "user%5B@%5D=*",
+    "config['@'] = '*'",
+    "<@>*</@>",
+    "<@ value=\"*\"/>",
+    "<input name=\"@\" value=\"*\">",
+    "{\"name\":\"@\",\"value\":\"*\"}",
+    "?a=1&@=*&b=2",
+    "failed\\n@=*",
+];
+
 /// As if every rule could match.
 const EVERYTHING: Signs = Signs {
     made: Made(u16::MAX),
     pair: true,
     dashes: true,
+    option: true,
     words: u8::MAX,
     digits: usize::MAX,
     longest_run: usize::MAX,
@@ -228,6 +529,17 @@ fn a_long_hostile_text_takes_linear_time() {
         "code=",
         "ssn 219 ",
         "a'a@",
+        "\"key\":[\"key\",",
+        "key:[a,",
+        "key=[",
+        "key:",
+        "secret:{",
+        "key -> ",
+        "a:b@",
+        "arn:aws:s:::secret:ab12cd34,",
+        "sk-",
+        " -u a:",
+        "be68",
     ] {
         let long = piece.repeat(200_000 / piece.len());
         assert!(text(&long).text.len() < long.len() * 12);
@@ -289,6 +601,14 @@ const FORMS: &[&str] = &[
     "/invite/*",
     "/magic-link/*",
     "/token/*",
+    "/password/*",
+    "/login/*",
+    "Authorization header: *",
+    "https://h.example/hooks/catch/12345/*/",
+    "jane:*@db.example.com:5432",
+    "root:*@tcp(db:3306)/app",
+    "//jane:*@h.example/",
+    "curl -u jane:* -v",
 ];
 
 /// What may be around it.
@@ -308,6 +628,11 @@ const PROSE: &[&str] = &[
     "code",
     "limit: 100",
     "—",
+    "Signature expired: 20261130T120000Z",
+    "sk-orders-api",
+    "user@host-1.internal",
+    "page_token=CAUQAA",
+    "PIN 1234 retries",
 ];
 
 proptest! {
@@ -407,6 +732,35 @@ const TRIGGERS: &[&str] = &[
     "M00000000000000000000000.000000.",
     "bot110201543:AA",
     "0123456789abcdef0123456789abcdef-us7",
+    "\"password\"=>\"",
+    "token -> ",
+    "password：",
+    "&#61;",
+    "user[password]=",
+    "\"api_keys\":[\"",
+    "\",\"",
+    "\"secret\":{\"value\":\"",
+    "(\"api_key\", \"",
+    "<password value=\"",
+    "SAMLResponse=",
+    "assertion=",
+    "xsrf=",
+    "ticket=ST-1-",
+    "__cf_bm=",
+    "wordpress_sec_1=",
+    "bearer=",
+    "root:x@tcp(",
+    "a:b@h/",
+    " -u a:",
+    "hooks/catch/1/",
+    "/login/",
+    "/callback/",
+    "/signin/",
+    "/accept/",
+    "/download/",
+    "be68539007547034",
+    "arn:aws:s:::",
+    "@h-1.internal",
 ];
 
 proptest! {

@@ -190,6 +190,9 @@ pub(super) fn by_wording(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
         if !begins_word(text.as_bytes(), found.start()) || before.ends_with("nexpected ") {
             continue;
         }
+        if *noun == "token" && follows_cursor(before) {
+            continue;
+        }
         let nearness = match *noun {
             "key" if follows(before, KEY_WORDS) => Close,
             "code" if follows(before, CODE_WORDS) => Numeric,
@@ -219,6 +222,19 @@ fn follows(before: &str, words: &[&str]) -> bool {
     is_among(word, words)
 }
 
+/// What begins the name of a token that is a place in a list and opens nothing: `page_token`.
+const CURSOR_WORDS: &[&str] =
+    &["page", "next", "continuation", "cursor", "paging", "pagination", "previous", "prev", "sync"];
+
+/// Whether `before`, up to the word "token", ends with one of them and a sign, or in camel case.
+pub(super) fn follows_cursor(before: &str) -> bool {
+    let bytes = before.trim_end_matches(['-', '_', '.']).as_bytes();
+    CURSOR_WORDS.iter().any(|word| {
+        let end = bytes.len().checked_sub(word.len()).and_then(|at| bytes.get(at..));
+        end.is_some_and(|end| end.eq_ignore_ascii_case(word.as_bytes()))
+    })
+}
+
 fn is_among(word: &str, words: &[&str]) -> bool {
     words.iter().any(|known| known.eq_ignore_ascii_case(word))
 }
@@ -246,7 +262,10 @@ fn value_behind(
         let is_secret = match nearness {
             Loose => is_long_and_opaque(head),
             Close => is_opaque(head),
-            Numeric => is_opaque(head) || is_short_number(head),
+            Numeric => {
+                let behind = text.get(at + word.len()..).unwrap_or_default();
+                is_opaque(head) || is_short_number(head) && !is_counted(behind)
+            }
         };
         // After "provided:" comes what was provided.
         let is_told_so =
@@ -290,7 +309,7 @@ fn value_before(text: &str) -> Option<Range<usize>> {
 fn gap_of(text: &str, is_first: bool) -> usize {
     let mut rest = text;
     loop {
-        let next = ["%20", "%22", "%27", "&quot;", "&#39;", "&#34;"]
+        let next = ["%20", "%22", "%27", "&quot;", "&#39;", "&#34;", "\\n", "\\r", "\\t"]
             .iter()
             .find_map(|escape| rest.strip_prefix(escape));
         let next = next.or_else(|| {
@@ -314,6 +333,36 @@ const fn is_of_value(byte: u8) -> bool {
         )
 }
 
+/// What numbers count.
+const COUNTED: &[&str] = &[
+    "attempts",
+    "calls",
+    "characters",
+    "codes",
+    "days",
+    "digits",
+    "errors",
+    "failures",
+    "hours",
+    "minutes",
+    "ms",
+    "pins",
+    "requests",
+    "retries",
+    "s",
+    "seconds",
+    "times",
+    "tokens",
+    "tries",
+    "users",
+];
+
+/// Whether the text behind a number says what it counts.
+fn is_counted(behind: &str) -> bool {
+    let words = behind.strip_prefix(' ').unwrap_or_default();
+    is_among(words.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default(), COUNTED)
+}
+
 fn is_short_number(word: &str) -> bool {
     (4..=10).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_digit())
 }
@@ -322,7 +371,7 @@ fn is_short_number(word: &str) -> bool {
 /// both cases in a jumble, a long number, or longer than words are. Moments, lengths of time,
 /// names of algorithms and what is masked already do not.
 pub(super) fn is_opaque(word: &str) -> bool {
-    if word.len() < 6 || word.contains("**") || is_date(word) || is_duration(word) {
+    if word.len() < 6 || word.contains("**") || is_moment(word) || is_duration(word) {
         return false;
     }
     let is_number = word.bytes().all(|b| b.is_ascii_digit());
@@ -331,7 +380,7 @@ pub(super) fn is_opaque(word: &str) -> bool {
 
 /// [`is_opaque`] of at least twelve letters and digits in one piece, and no name with a number or
 /// words run together.
-fn is_long_and_opaque(word: &str) -> bool {
+pub(super) fn is_long_and_opaque(word: &str) -> bool {
     let is_jumble = |piece: &str| changes(piece, |b| u8::from(b.is_ascii_digit())) >= 3;
     is_opaque(word)
         && pieces(word).any(|piece| piece.len() >= 12 && (is_jumble(piece) || is_cased(piece)))
@@ -362,6 +411,27 @@ pub(super) fn pieces(word: &str) -> impl Iterator<Item = &str> {
     word.split(|c: char| !c.is_ascii_alphanumeric()).filter(|piece| !piece.is_empty())
 }
 
+/// Whether a piece is a name with a number behind it: `parser2`, `user123`, `team2026`. A number of
+/// as many digits as a year has is one where it is a year, or where that many, `most`, are taken.
+pub(super) fn is_numbered(piece: &str, most: usize) -> bool {
+    let name = piece.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = piece.strip_prefix(name).unwrap_or_default();
+    let is_year = || number.len() == 4 && number.parse().is_ok_and(is_year);
+    name.bytes().all(|b| b.is_ascii_alphabetic())
+        && ((1..=most).contains(&number.len()) || is_year())
+}
+
+/// Whether a piece is a version: `v1`, `v2beta1`, `v1alpha12`.
+fn is_version(piece: &str) -> bool {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let Some(rest) = piece.strip_prefix(['v', 'V']).filter(|rest| rest.starts_with(is_digit))
+    else {
+        return false;
+    };
+    let stage = rest.trim_start_matches(is_digit).trim_end_matches(is_digit);
+    matches!(stage, "" | "alpha" | "beta" | "rc" | "p" | "b" | "a")
+}
+
 /// What begins names of algorithms, formats and protocols that end with digits.
 const NUMBERED: &[&str] = &[
     "aes", "base", "chacha", "ed", "error", "hmac", "http", "iso", "oauth", "rfc", "rsa", "sha",
@@ -371,7 +441,7 @@ const NUMBERED: &[&str] = &[
 pub(super) fn is_opaque_piece(piece: &str) -> bool {
     let length = piece.len();
     let digits = piece.bytes().filter(u8::is_ascii_digit).count();
-    if digits == length {
+    if digits == length || is_version(piece) {
         return false;
     }
     if digits == 0 {
@@ -383,14 +453,38 @@ pub(super) fn is_opaque_piece(piece: &str) -> bool {
         || length >= 4 && changes(piece, |b| u8::from(b.is_ascii_digit())) >= 2
 }
 
-/// Whether a word begins as a date of RFC 3339 does.
-fn is_date(word: &str) -> bool {
-    let shape = b"dddd-dd-dd";
-    word.len() >= shape.len()
-        && word.bytes().zip(shape).all(|(byte, wanted)| match wanted {
-            b'd' => byte.is_ascii_digit(),
-            _ => byte == b'-',
-        })
+/// Whether a word is a day or a moment: `2026-11-30`, `20261130`, `2026-11-30T12:00:00Z`,
+/// `20261130T120000Z`.
+pub(super) fn is_moment(word: &str) -> bool {
+    let dashed = b"dddd-dd-dd";
+    let fits = |shape: &[u8]| {
+        word.len() >= shape.len()
+            && word.bytes().zip(shape).all(|(byte, wanted)| match wanted {
+                b'd' => byte.is_ascii_digit(),
+                _ => byte == *wanted,
+            })
+    };
+    let length = if fits(dashed) {
+        dashed.len()
+    } else if fits(b"dddddddd") {
+        8
+    } else {
+        return false;
+    };
+    let (day, time) = word.split_at_checked(length).unwrap_or_default();
+    let mut digits = day.bytes().filter(u8::is_ascii_digit).map(|b| u32::from(b - b'0'));
+    let mut number = |length| digits.by_ref().take(length).fold(0, |sum, digit| sum * 10 + digit);
+    let is_day =
+        is_year(number(4)) && (1..=12).contains(&number(2)) && (1..=31).contains(&number(2));
+    let is_time = |byte: u8| byte.is_ascii_digit() || b":.,+-Zz".contains(&byte);
+    is_day
+        && (time.is_empty()
+            || time.starts_with(['T', 't', '_']) && time.bytes().skip(1).all(is_time))
+}
+
+/// Whether a number is a year of our time.
+fn is_year(number: u32) -> bool {
+    (1900..2100).contains(&number)
 }
 
 /// Whether a word is a length of time such as `1m30.5s`.

@@ -414,10 +414,12 @@ fn is_rfc3339_of_another_year(text: &str) -> bool {
         && UnixMillis::parse_rfc3339(&format!("2000{rest}")).is_some()
 }
 
-/// Whether an address without a scheme is rather a secret. An e-mail address is a user at a host.
+/// Whether an address without a scheme is rather a secret. An e-mail address is a user at a host, and
+/// what opens a host goes with the user.
 fn is_bare_secret(text: &str) -> bool {
     let (address, _) = upstream::without_query(text);
-    !address.contains("://") && redact::kind_of(address).is_some_and(|kind| kind != "email")
+    !address.contains("://")
+        && redact::kind_of(address).is_some_and(|kind| !matches!(kind, "email" | "url-credentials"))
 }
 
 /// The id of an event that came without one: the SHA-256 of its canonical JSON, in hexadecimal.

@@ -261,6 +261,7 @@ fn host_and_route_come_out_of_an_address_without_its_secrets() {
         ("https://api.example.com", "api.example.com", "/", 0),
         ("https://api.example.com?next=/a/b", "api.example.com", "/", 0),
         ("https://jane:pw@api.example.com:8443/v1", "api.example.com:8443", "/v1", 1),
+        ("jane:pw@api.example.com:8443/v1", "api.example.com:8443", "/v1", 1),
         ("https://api.example.com/v1?api_key=abcdef", "api.example.com", "/v1", 1),
         ("http://[2001:db8::1]:80/v1", "[2001:db8::1]", "/v1", 0),
     ];
@@ -354,6 +355,21 @@ fn a_tab_or_a_line_break_does_not_hide_a_secret() {
             let kept = format!("{event:?}");
             assert!(!kept.contains("q7Zp2LxV9sKd4TfB"), "{field} with {space:?}: {kept}");
         }
+    }
+}
+
+#[test]
+fn a_process_or_a_service_was_taken_for_a_secret() {
+    for (field, text) in [
+        ("instance", "celery@host-1.internal"),
+        ("instance", "celery@worker"),
+        ("service", "sk-orders-gateway-v2-eu1"),
+        ("route", "/api/GetUserV2ByAccountIdV3"),
+        ("route", "/v1/sessions/20261130"),
+    ] {
+        let event = one(&with(field, json!(text)));
+        assert_eq!(serde_json::to_value(&event).unwrap()[field], json!(text));
+        assert_eq!(event.redactions, 0);
     }
 }
 
