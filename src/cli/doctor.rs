@@ -4,7 +4,7 @@
 //! A store that isn't there is not made; one that is there is opened as `serve` opens it, which
 //! brings its schema up to date.
 
-use super::SettingArgs;
+use super::{SettingArgs, counted};
 use crate::app;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Origin};
@@ -102,7 +102,10 @@ fn show_settings(config: &Config, all: bool, output: &mut dyn Write) -> std::io:
     }
     match rest.len() {
         0 => Ok(()),
-        n => writeln!(output, "# {n} settings have their default; doctor --settings shows them"),
+        n => {
+            let n = counted(n as u64, "setting has its", "settings have their");
+            writeln!(output, "# {n} default; doctor --settings shows all")
+        }
     }
 }
 
@@ -236,8 +239,8 @@ async fn verify_store(store: &Store, repair: bool) -> Result<Vec<Finding>, Store
     let begun = Instant::now();
     let found = store.verify().await?;
     let told = format!(
-        "{} events were counted again in {:.1} s",
-        found.recount.events,
+        "{} counted again in {:.1} s",
+        counted(found.recount.events.cast_unsigned(), "event was", "events were"),
         begun.elapsed().as_secs_f64()
     );
     if found.is_well() {

@@ -4,7 +4,7 @@
 //! stopped goes on, and a rotated or packed copy of the same file is known again. Each line's id
 //! comes from that name and its place, so that nothing is stored twice whatever happens.
 
-use super::SettingArgs;
+use super::{SettingArgs, counted};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::event::Vantage;
 use crate::domain::key_hash::KeyHasher;
@@ -96,7 +96,7 @@ fn zone(text: &str) -> Result<Zone, String> {
 
 /// A file that can't be read to its end.
 #[derive(Debug, thiserror::Error)]
-#[error("damaged or cut short; {lines} whole lines before that were taken")]
+#[error("damaged or cut short; {} before that taken", counted(*lines, "whole line was", "whole lines were"))]
 struct Broken {
     /// Those of this run.
     lines: u64,
@@ -178,19 +178,20 @@ fn summary(totals: &Totals, seconds: f64, output: &mut dyn Write) -> io::Result<
     let rate = *lines as f64 / seconds.max(0.001);
     writeln!(
         output,
-        "{lines} lines, {stored} stored, {duplicates} duplicates, {expired} expired, {wrong} wrong; \
-         {rate:.0} lines/s"
+        "{}, {stored} stored, {}, {expired} expired, {wrong} wrong; {rate:.0} lines/s",
+        counted(*lines, "line", "lines"),
+        counted(*duplicates, "duplicate", "duplicates"),
     )?;
     if let Some(zone) = &totals.time_zone {
-        let n = totals.local_times;
-        writeln!(output, "{n} lines name no zone beside their time: read as {zone} (--time-zone)")?;
+        let named = counted(totals.local_times, "line names", "lines name");
+        writeln!(output, "{named} no zone beside the time: read as {zone} (--time-zone)")?;
     }
     if totals.ahead_of_time > 0 {
         writeln!(
             output,
-            "{} lines happened more than five minutes after now: the gateway's clock is fast, or \
-             its times are in another zone",
-            totals.ahead_of_time
+            "{} happened more than five minutes after now: the gateway's clock is fast, or its \
+             times are in another zone",
+            counted(totals.ahead_of_time, "line", "lines")
         )?;
     }
     for rejected in totals.rejected.iter().take(SHOWN) {
@@ -532,7 +533,8 @@ impl Work<'_> {
         if seconds > self.told {
             self.told = seconds;
             let Totals { lines, stored, wrong, .. } = &self.totals;
-            let line = format!("{lines} lines, {stored} stored, {wrong} wrong, {seconds} s");
+            let lines = counted(*lines, "line", "lines");
+            let line = format!("{lines}, {stored} stored, {wrong} wrong, {seconds} s");
             // Nobody may be there to read it.
             writeln!(self.errors, "{line}").ok();
         }

@@ -153,6 +153,11 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
 }
 
+/// `1 line`, `2 lines`.
+fn counted(n: u64, one: &str, many: &str) -> String {
+    format!("{n} {}", if n == 1 { one } else { many })
+}
+
 /// Whether the reader of our output went away, as `head` does; no failure of ours.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error

@@ -11,6 +11,9 @@ pub enum StoreError {
     /// The address names no database that can be opened: change the setting.
     #[error("the database address can't be used: {0}")]
     Address(String),
+    /// The file of a SQLite database can't be opened: give it a folder that can be written.
+    #[error("the database file can't be opened: {0}")]
+    File(String),
     /// The database can't be reached or is going away: try again later.
     #[error("the database can't be reached")]
     Unavailable(#[source] Cause),

@@ -266,7 +266,7 @@ async fn an_import_says_which_zone_it_took_for_times_without_one() {
     let line = r#"192.0.2.7:52610 [11/Nov/2026:11:26:57.958] f01 f01/<NOSRV> 0/-1/-1/-1/0 429 225 - - PR-- 1/1/0/0/0 0/0 "GET /v1/a HTTP/1.1""#;
     std::fs::write(folder.join("h.log"), format!("{line}\n")).unwrap();
     let text = said(&import(folder, &["h.log"]));
-    assert!(text.contains("1 lines name no zone beside their time: read as UTC"), "{text}");
+    assert!(text.contains("1 line names no zone beside the time: read as UTC"), "{text}");
     let text = said(&import(folder, &["--time-zone", "+09:00", "--state", "b.json", "h.log"]));
     assert!(text.contains("read as +09:00"), "{text}");
     let wrong = import(folder, &["--time-zone", "Tokio", "h.log"]);

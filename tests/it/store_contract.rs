@@ -1141,10 +1141,14 @@ async fn an_insert_that_is_cut_off_leaves_all_or_nothing(store: Store) {
 
 #[tokio::test]
 async fn a_database_address_that_cannot_be_used_says_why() {
-    for url in ["mysql://localhost/x", "sqlite::memory:", "sqlite:///nowhere/at/all/x.db", ""] {
+    for url in ["mysql://localhost/x", "sqlite::memory:", ""] {
         let error = Store::open(url).await.unwrap_err();
         assert!(matches!(error, StoreError::Address(_)), "{url}: {error:?}");
     }
+    let error = Store::open("sqlite:///nowhere/at/all/x.db").await.unwrap_err();
+    assert!(matches!(error, StoreError::File(_)), "{error:?}");
+    let said = error.to_string();
+    assert!(said.contains("/nowhere/at/all/x.db") && said.contains("folder"), "{said}");
 }
 
 #[tokio::test]

@@ -97,7 +97,13 @@ impl SqliteStore {
         }
         let mut connection = making.connect().await.map_err(|error| match error {
             sqlx::Error::Database(inner) => {
-                StoreError::Address(format!("{}: {}", file.display(), inner.message()))
+                let code = inner.code().and_then(|code| code.parse::<i32>().ok());
+                // Can't be opened, or only be read.
+                let advice = match code.map(|code| code & 0xff) {
+                    Some(8 | 14) => "; it and its folder must exist and be writable",
+                    _ => "",
+                };
+                StoreError::File(format!("{}: {}{advice}", file.display(), inner.message()))
             }
             other => StoreError::from(other),
         })?;
