@@ -8,6 +8,7 @@ use crate::domain::alerts::notice::Addressee;
 use crate::domain::retry_policy::{Budget, Policy};
 use crate::domain::spelling::spelled_enum;
 use crate::domain::time::Millis;
+use sha2::{Digest as _, Sha256};
 use std::time::Duration;
 use toml::{Table, Value};
 use url::Url;
@@ -49,6 +50,14 @@ impl Receiver {
     /// Its name.
     pub fn name(&self) -> &str {
         &self.addressee.name
+    }
+
+    /// Stands for its address where that may not be kept: enough of its SHA-256 to tell it from the
+    /// one it had before, and too little to try guesses on.
+    pub fn mark(&self) -> String {
+        let mut mark = hex::encode(Sha256::digest(self.url.expose()));
+        mark.truncate(8);
+        mark
     }
 
     /// Scheme, host and port of its address, which may be shown.

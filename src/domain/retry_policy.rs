@@ -39,6 +39,12 @@ impl Failure {
         }
     }
 
+    /// Whether nothing is to be sent there any more: 410 says that what was there is gone, most likely
+    /// for good (RFC 9110 section 15.5.11), and Standard Webhooks has receivers end it so.
+    pub const fn is_gone(self) -> bool {
+        matches!(self, Self::Answered { status: 410, .. })
+    }
+
     /// How long the other side asks to wait.
     pub const fn promised(self) -> Option<Millis> {
         match self {
@@ -264,6 +270,13 @@ mod tests {
             prop_assert!(attempt <= POLICY.attempts);
             prop_assert!(elapsed <= POLICY.deadline);
         }
+    }
+
+    #[test]
+    fn only_410_says_that_nothing_is_to_be_sent_any_more() {
+        let gone = (100..600).filter(|status| answered(*status, None).is_gone());
+        assert_eq!(gone.collect::<Vec<_>>(), [410]);
+        assert!(!Failure::NoAnswer.is_gone());
     }
 
     #[test]

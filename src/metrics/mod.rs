@@ -201,6 +201,16 @@ impl Metrics {
         own::add_under(&mut self.state().own.notifications, receiver, result as usize, 1);
     }
 
+    /// Notes whether a receiver is gone, so that nothing is sent to it.
+    pub fn receiver_gone(&self, receiver: &str, is_gone: bool) {
+        let gone = &mut self.state().own.gone;
+        if is_gone {
+            gone.insert(receiver.to_owned());
+        } else {
+            gone.remove(receiver);
+        }
+    }
+
     /// How many events were counted under `other`, by label; empty where none were.
     pub fn overflow(&self) -> Vec<(Overflow, u64)> {
         let counts = self.state().series.overflow;

@@ -2,7 +2,7 @@
 
 use super::histogram::{self, Histogram};
 use crate::domain::spelling::spelled_enum;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 spelled_enum! {
     /// What became of an event that was sent.
@@ -83,6 +83,8 @@ pub(super) struct Own {
     pub(super) store_errors: [u64; Operation::ALL.len()],
     pub(super) evaluations: BTreeMap<String, [u64; Evaluated::ALL.len()]>,
     pub(super) notifications: BTreeMap<String, [u64; Notified::ALL.len()]>,
+    /// Receivers that are gone.
+    pub(super) gone: BTreeSet<String>,
 }
 
 impl Default for Own {
@@ -93,6 +95,7 @@ impl Default for Own {
             store_errors: [0; Operation::ALL.len()],
             evaluations: BTreeMap::new(),
             notifications: BTreeMap::new(),
+            gone: BTreeSet::new(),
         }
     }
 }

@@ -214,6 +214,11 @@ impl Snapshot {
                 to.counter(&[("receiver", receiver), ("result", result.as_str())], *n, None);
             }
         }
+        to.family(&names::RECEIVER_GONE);
+        for receiver in own.notifications.keys() {
+            let is_gone = own.gone.contains(receiver);
+            to.gauge(&[("receiver", receiver)], f64::from(u8::from(is_gone)));
+        }
         to.family(&names::LABEL_OVERFLOW);
         for (label, n) in Overflow::ALL.iter().zip(self.series.overflow) {
             to.counter(&[("label", label.as_str())], n, None);

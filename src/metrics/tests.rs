@@ -497,6 +497,7 @@ fn alerts_and_receivers_are_shown_from_when_they_are_known() {
     metrics.evaluated("Retrylens429Spike", Evaluated::Ok);
     metrics.learn_receiver("pager");
     metrics.notified("chat", Notified::Dropped);
+    metrics.receiver_gone("chat", true);
     metrics.store_failed(Operation::Tidy);
     assert_series(
         &metrics,
@@ -508,6 +509,8 @@ fn alerts_and_receivers_are_shown_from_when_they_are_known() {
             ),
             (r#"retrylens_notifications_total{receiver="pager",result="delivered"}"#, 0.0),
             (r#"retrylens_notifications_total{receiver="chat",result="dropped"}"#, 1.0),
+            (r#"retrylens_receiver_gone{receiver="pager"}"#, 0.0),
+            (r#"retrylens_receiver_gone{receiver="chat"}"#, 1.0),
             (r#"retrylens_store_errors_total{operation="tidy"}"#, 1.0),
         ],
     );

@@ -10,6 +10,10 @@
 //! that a restart changes nothing about it. When the receiver takes something, what waits only because
 //! it failed is tried at once: an alert isn't late by an hour since its receiver was away for some
 //! minutes.
+//!
+//! What a receiver asks for, and that it is gone (410), stands in the store beside the outbox, and is
+//! looked up before anything is sent: so it counts for every process, and over a restart. One that is
+//! gone is tried again when a process starts, since that is when somebody may have put it right.
 
 use super::client::{Answer, Client, ClientError, Outgoing};
 use super::message;
@@ -18,11 +22,10 @@ use crate::config::notify::{Notify, Receiver, ReceiverKind};
 use crate::domain::retry_policy::{Budget, Failure, Gate, Next, Stop};
 use crate::domain::time::{MINUTE_MS, Millis, UnixMillis};
 use crate::metrics::{Metrics, Notified};
-use crate::store::{Due, Sent, Store, StoreError};
+use crate::store::{Due, ReceiverHold, ReceiverKey, Sent, Store, StoreError};
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -56,10 +59,12 @@ pub struct Notifier {
 struct Line<'a> {
     of: &'a Notifier,
     receiver: &'a Receiver,
+    key: ReceiverKey,
     budget: Budget,
+    /// What the receiver asked this process for, should the store fail to keep it.
     gate: Gate,
-    /// What this process put back without having been asked to wait, and until when it waits.
-    put_back: BTreeMap<i64, UnixMillis>,
+    /// Whether it was noted that the receiver may be there again.
+    has_begun: bool,
     end: &'a CancellationToken,
 }
 
@@ -85,9 +90,10 @@ impl Notifier {
             let line = Line {
                 of: &self,
                 receiver,
+                key: ReceiverKey { name: receiver.name().to_owned(), address: receiver.mark() },
                 budget: self.settings.budget,
                 gate: Gate::default(),
-                put_back: BTreeMap::new(),
+                has_begun: false,
                 end: &end,
             };
             line.run()
@@ -95,7 +101,7 @@ impl Notifier {
         tokio::join!(join_all(lines), self.sweep(&end));
     }
 
-    /// Gives up what waits for receivers that were taken out of the settings.
+    /// Gives up what waits for receivers that are gone or were taken out of the settings.
     async fn sweep(&self, end: &CancellationToken) {
         let known: Vec<&str> = self.settings.receivers.iter().map(Receiver::name).collect();
         loop {
@@ -144,33 +150,43 @@ impl Line<'_> {
         }
     }
 
-    fn is_open(&self) -> bool {
-        !self.end.is_cancelled() && self.gate.closed_until(self.of.clock.now()).is_none()
+    /// Whether anything may be sent to the receiver now.
+    async fn is_open(&mut self) -> Result<bool, StoreError> {
+        let (of, name) = (self.of, self.receiver.name());
+        if !self.has_begun {
+            of.store.forget_gone(name).await?;
+            self.has_begun = true;
+        }
+        let (hold, now) = (of.store.hold(&self.key).await?, of.clock.now());
+        of.metrics.receiver_gone(name, hold.gone_at.is_some());
+        let is_open = hold.is_open(now) && self.gate.closed_until(now).is_none();
+        Ok(is_open && !self.end.is_cancelled())
     }
 
     async fn send_due(&mut self) -> Result<(), StoreError> {
         let of = self.of;
-        while self.is_open() {
+        while self.is_open().await? {
             let (now, lease) = (of.clock.now(), of.settings.lease());
             let taken = of.store.take_due(self.receiver.name(), now, lease, 1).await?;
             let Some(due) = taken.first() else { break };
-            self.put_back.remove(&due.id);
             let sent = self.deliver(due).await;
-            of.store.record_sent(due, &sent, of.clock.now()).await?;
-            if sent == Sent::Delivered {
-                self.bring_forward().await?;
+            if let Sent::Gone { error } = &sent {
+                self.leave_alone(error).await?;
             }
+            of.store.record_sent(due, &sent, of.clock.now()).await?;
         }
         Ok(())
     }
 
-    /// The receiver took something: what waits only because it failed is due now.
-    async fn bring_forward(&mut self) -> Result<(), StoreError> {
-        let waiting = std::mem::take(&mut self.put_back);
-        if waiting.is_empty() {
-            return Ok(());
-        }
-        self.of.store.bring_forward(waiting, self.of.clock.now()).await
+    /// The receiver said that it is gone: nothing more is sent to it, by whichever process.
+    async fn leave_alone(&self, said: &str) -> Result<(), StoreError> {
+        self.of.store.note_gone(&self.key, self.of.clock.now()).await?;
+        tracing::error!(
+            receiver = self.receiver.name(),
+            "a receiver is gone: it {said}; nothing is sent to it until its address is put right or \
+             a process starts anew, and what it is to be told waits for notify_give_up_ms"
+        );
+        Ok(())
     }
 
     /// One go: attempts until it is delivered, can't be, or has to wait for longer.
@@ -241,6 +257,12 @@ impl Line<'_> {
                 ended("interrupted", attempt);
                 return Sent::Failed { error: said, next_at: of.clock.now().plus(wait) };
             }
+            let hold = self.hold().await;
+            if !hold.is_open(of.clock.now()) {
+                // Another process was asked to wait, or to send no more.
+                ended("later", attempt);
+                return Sent::Failed { error: said, next_at: hold.until.max(of.clock.now()) };
+            }
             attempt += 1;
             if let Err(error) = of.store.note_attempt(due).await {
                 warn(&error, "an attempt could not be counted");
@@ -262,6 +284,12 @@ impl Line<'_> {
         let go = u32::try_from(due.go).unwrap_or(u32::MAX);
         let wait = policy.wait(failure, go, rand::random());
         let is_too_late = now.since(due.made_at).0.saturating_add(wait.0) > policy.deadline.0;
+        let receiver = self.receiver.name();
+        if failure.is_gone() {
+            ended("gone", attempts);
+            of.metrics.notified(receiver, Notified::Failed);
+            return Sent::Gone { error: said.to_owned() };
+        }
         let given_up = match stop {
             Stop::Final => Some("it can't succeed".to_owned()),
             Stop::PromisedTooLong if is_too_late => {
@@ -272,7 +300,6 @@ impl Line<'_> {
             _ if go >= policy.attempts => Some("notify_later_attempts were made".to_owned()),
             _ => None,
         };
-        let receiver = self.receiver.name();
         if let Some(why) = given_up {
             ended("dropped", attempts);
             of.metrics.notified(receiver, Notified::Dropped);
@@ -288,9 +315,6 @@ impl Line<'_> {
         of.metrics.notified(receiver, Notified::Failed);
         self.hold_back(failure, wait).await;
         let next_at = now.plus(wait);
-        if failure.promised().is_none() {
-            self.put_back.insert(due.id, next_at);
-        }
         tracing::warn!(
             receiver,
             go,
@@ -310,9 +334,17 @@ impl Line<'_> {
         }
         let until = self.of.clock.now().plus(wait);
         self.gate.close_until(until);
-        if let Err(error) = self.of.store.hold_back(self.receiver.name(), until).await {
+        if let Err(error) = self.of.store.hold_back(&self.key, until).await {
             warn(&error, "other processes can't be told that a receiver asks to wait");
         }
+    }
+
+    /// What the receiver asked for by now, of whichever process.
+    async fn hold(&self) -> ReceiverHold {
+        self.of.store.hold(&self.key).await.unwrap_or_else(|error| {
+            warn(&error, "what a receiver asked other processes for can't be read");
+            ReceiverHold::default()
+        })
     }
 
     /// One attempt.
@@ -365,7 +397,7 @@ impl Line<'_> {
     /// Tells an Alertmanager again what fires and what ended of late. What fails is told the next
     /// time, well before it takes an alert for over.
     async fn tell_again(&mut self) -> Result<(), StoreError> {
-        if !self.is_open() {
+        if !self.is_open().await? {
             return Ok(());
         }
         let (of, now) = (self.of, self.of.clock.now());
@@ -375,8 +407,11 @@ impl Line<'_> {
         let mut failed = None;
         for batch in known.chunks(BATCH) {
             if let Err((failure, said)) = self.tell_batch(batch, now).await {
-                failed = Some(said);
+                if failure.is_gone() {
+                    self.leave_alone(&said).await?;
+                }
                 self.hold_back(failure, failure.promised().unwrap_or_default()).await;
+                failed = Some(said);
                 break;
             }
         }
@@ -389,7 +424,7 @@ impl Line<'_> {
                 "an Alertmanager {said} when told again what fires; trying again"
             );
         } else if !known.is_empty() {
-            self.bring_forward().await?;
+            of.store.bring_forward(name, of.clock.now()).await?;
         }
         Ok(())
     }

@@ -7,7 +7,7 @@
 use super::alert_sums::{self, subject};
 use super::reader::{Arg, Reader, Row, marks};
 use super::transact::Statement;
-use super::{Pool, Store, StoreError};
+use super::{Pool, Store, StoreError, receivers};
 use crate::domain::alerts::notice::{Addressee, Subject};
 use crate::domain::alerts::{AlertState, Finding, Notice, Rule, Transition};
 use crate::domain::stored::Scope;
@@ -191,6 +191,11 @@ pub enum Sent {
         /// Why.
         error: String,
     },
+    /// The receiver said that it is gone. What it didn't take waits for it ([`Store::note_gone`]).
+    Gone {
+        /// What it said.
+        error: String,
+    },
 }
 
 /// How it ended with something to be told.
@@ -284,7 +289,7 @@ impl Store {
         let [noted, pairs] = alert_sums::forget(now.0.div_euclid(MINUTE_MS));
         let mut statements = vec![noted, pairs];
         statements.push(Statement::new(FORGET_TOLD, vec![before(TOLD_KEPT)]));
-        for text in [FORGET_ALERTS, FORGET_HISTORY, FORGET_SILENCES] {
+        for text in [FORGET_ALERTS, FORGET_HISTORY, FORGET_SILENCES, receivers::FORGET_HOLDS] {
             statements.push(Statement::new(text, vec![before(HISTORY_KEPT)]));
         }
         statements.push(Statement::new(FORGET_ACKNOWLEDGEMENTS, Vec::new()));
@@ -509,26 +514,8 @@ impl Store {
         self.transact(vec![Statement::new(text, args)]).await.map(drop)
     }
 
-    /// Nothing that waits for a receiver is sent before `until`, since it asked for that.
-    pub async fn hold_back(&self, receiver: &str, until: UnixMillis) -> Result<(), StoreError> {
-        let hold = Statement::new(HOLD_BACK, vec![until.0.into(), receiver.into()]);
-        self.transact(vec![hold]).await.map(drop)
-    }
-
-    /// Makes due what still waits until the moment that stands beside its number: since its receiver
-    /// works again. What was held back or taken in the meantime stays as it is.
-    pub async fn bring_forward(
-        &self,
-        waiting: impl IntoIterator<Item = (i64, UnixMillis)>,
-        now: UnixMillis,
-    ) -> Result<(), StoreError> {
-        let forward = |(id, next_at): (i64, UnixMillis)| {
-            Statement::new(BRING_FORWARD, vec![now.0.into(), id.into(), next_at.0.into()])
-        };
-        self.transact(waiting.into_iter().map(forward).collect()).await.map(drop)
-    }
-
-    /// Gives up what waits since before `since` for receivers that are none of `known`; how much.
+    /// Gives up what waits since before `since` for receivers that are gone or none of `known`; how
+    /// much.
     pub async fn drop_unknown(
         &self,
         known: &[&str],
@@ -540,7 +527,9 @@ impl Store {
         let others =
             if list.is_empty() { String::new() } else { format!("AND receiver NOT IN ({list})") };
         let text = DROP_UNKNOWN.replace("{others}", &others);
-        let given = self.transact(vec![Statement::new(text, args)]).await?.unwrap_or_default();
+        let gone = Statement::new(DROP_GONE, vec![now.0.into(), since.0.into()]);
+        let drop = vec![Statement::new(text, args), gone];
+        let given = self.transact(drop).await?.unwrap_or_default();
         Ok(given.into_iter().flatten().count())
     }
 
@@ -595,25 +584,31 @@ impl Store {
         Ok(given.into_iter().flatten().count())
     }
 
-    /// Keeps how a go went.
+    /// Keeps how a go went. Where the receiver took it, all else that waits for it is due too: what
+    /// failed before would fail no more.
     pub async fn record_sent(
         &self,
         due: &Due,
         sent: &Sent,
         now: UnixMillis,
     ) -> Result<(), StoreError> {
-        let statement = match sent {
-            Sent::Delivered => Statement::new(DELIVERED, vec![now.0.into(), due.id.into()]),
-            Sent::Failed { error, next_at } => Statement::new(
-                FAILED,
-                vec![next_at.0.into(), error.as_str().into(), due.id.into(), due.go.into()],
-            ),
-            Sent::Dropped { error } => Statement::new(
+        let failed = |next_at: UnixMillis, error: &str| {
+            let args = vec![next_at.0.into(), error.into(), due.id.into(), due.go.into()];
+            vec![Statement::new(FAILED, args)]
+        };
+        let statements = match sent {
+            Sent::Delivered => vec![
+                Statement::new(DELIVERED, vec![now.0.into(), due.id.into()]),
+                receivers::forward(&due.receiver, now),
+            ],
+            Sent::Failed { error, next_at } => failed(*next_at, error),
+            Sent::Gone { error } => failed(now, error),
+            Sent::Dropped { error } => vec![Statement::new(
                 DROPPED,
                 vec![now.0.into(), error.as_str().into(), due.id.into(), due.go.into()],
-            ),
+            )],
         };
-        self.transact(vec![statement]).await.map(drop)
+        self.transact(statements).await.map(drop)
     }
 
     /// What waits or has ended, at most `limit`.
@@ -739,17 +734,16 @@ AND o.outcome = 'delivered' AND o.next_at <= $1 AND o.leased_until <= $1 AND o.e
 const FREE_LEASES: &str =
     "UPDATE alert_outbox SET leased_until = 0 WHERE leased_until > 0 RETURNING id";
 
-const HOLD_BACK: &str = "\
-UPDATE alert_outbox SET next_at = $1 WHERE outcome = '' AND receiver = $2 AND next_at < $1";
-
-const BRING_FORWARD: &str = "\
-UPDATE alert_outbox SET next_at = $1 WHERE id = $2 AND next_at = $3 AND next_at > $1 \
-AND outcome = '' AND leased_until <= $1";
-
 const DROP_UNKNOWN: &str = "\
 UPDATE alert_outbox SET outcome = 'dropped', ended_at = $1, leased_until = 0, \
 last_error = 'no receiver of this name is in the settings' \
 WHERE outcome = '' AND leased_until <= $1 AND made_at < $2 {others} RETURNING id";
+
+const DROP_GONE: &str = "\
+UPDATE alert_outbox SET outcome = 'dropped', ended_at = $1, leased_until = 0, \
+last_error = 'its receiver is gone; given up: notify_give_up_ms is over' \
+WHERE outcome = '' AND leased_until <= $1 AND made_at < $2 \
+AND receiver IN (SELECT name FROM alert_receivers WHERE gone_at > 0) RETURNING id";
 
 /// What is told: the columns that [`delivery`] reads.
 const TOLD: &str = "\

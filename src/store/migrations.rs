@@ -33,6 +33,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(6, "0006_outbox_tries"),
     migration!(7, "0007_client_volumes"),
     migration!(8, "0008_sources"),
+    migration!(9, "0009_receivers"),
 ];
 
 /// Holds the versions that were applied.

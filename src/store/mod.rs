@@ -11,7 +11,7 @@
 //!   `joins`, `lists`: the questions.
 //! - `series`: how many series there may be.
 //! - `alert_sums`: what rules are evaluated over. `alerts`: how alerts stand, silences, what is to be
-//!   told. `seat`: one replica evaluates. `transact`: statements that belong together.
+//!   told. `receivers`: what those said about being sent to. `seat`: one replica evaluates. `transact`: statements that belong together.
 //! - `otlp`: spans, until they are events. `volumes`: what clients' own metrics counted. `sources`:
 //!   where events come from.
 //! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.
@@ -44,6 +44,7 @@ mod otlp;
 mod plans;
 mod postgres;
 mod reader;
+mod receivers;
 mod recount;
 mod rows;
 mod seat;
@@ -69,6 +70,7 @@ pub use facts::{MAX_ATTEMPTS, MAX_BUCKETS, bucket_width_ms};
 pub use kept::{Keep, Tidied};
 pub use lists::{LOOKUP_LIMIT, OPERATION_LIMIT, PAGE_LIMIT};
 pub use otlp::{HeldSpan, Hood, SpanMark};
+pub use receivers::{ReceiverHold, ReceiverKey};
 pub use recount::{Difference, Recount};
 pub use rows::Draft;
 pub use seat::Seat;

@@ -9,7 +9,7 @@ use retrylens::domain::alerts::notice::Addressee;
 use retrylens::domain::alerts::{RULES, Severity, Watch};
 use retrylens::domain::time::{MINUTE_MS, Millis, UnixMillis};
 use retrylens::pipeline::alerts::Evaluator;
-use retrylens::store::Sent;
+use retrylens::store::{ReceiverKey, Sent};
 use scraper::{Html, Selector};
 use serde_json::{Value, json};
 
@@ -23,7 +23,10 @@ struct Watched {
 
 impl Watched {
     async fn start() -> Self {
-        let app = TestApp::start().await;
+        Self::of(TestApp::start().await)
+    }
+
+    fn of(app: TestApp) -> Self {
         let state = &app.state;
         let evaluator = Evaluator::new(
             state.store.clone(),
@@ -307,6 +310,41 @@ async fn a_silence_holds_back_and_hides_nothing_and_an_acknowledgement_is_shown(
     assert_eq!(watched.app.post(&path, &by).await.status, StatusCode::CONFLICT, "it is over");
     let missing = watched.app.post("/api/v1/alerts/99999/acknowledge", &by).await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_sent_nothing_is_named_with_why() {
+    let receivers = r#"[{name = "pager", kind = "slack", url = "https://hooks.example.com/one"}]"#;
+    let app = TestApp::with(&[("receivers", receivers)]).await;
+    let mut watched = Watched::of(app);
+    let id = watched.storm("checkout").await;
+    let (store, now) = (&watched.app.state.store, watched.app.clock.now());
+    let key = |address: String| ReceiverKey { name: "pager".to_owned(), address };
+    // Its address of before said that it is gone; this one asks to wait.
+    store.note_gone(&key("before".to_owned()), now).await.unwrap();
+    let key = key(watched.app.state.config.notify.receivers[0].mark());
+    let until = now.plus(Millis(90_000));
+    store.hold_back(&key, until).await.unwrap();
+    let held = |gone: Option<UnixMillis>, until: Option<UnixMillis>| {
+        let at = |at: Option<UnixMillis>| at.map(UnixMillis::to_rfc3339);
+        json!([{"receiver": "pager", "gone_at": at(gone), "until": at(until)}])
+    };
+    let alerts = watched.json("/api/v1/alerts").await;
+    assert_eq!(alerts["held"], held(None, Some(until)), "{alerts}");
+    assert_eq!(alerts["waiting"][0]["next_at"], until.to_rfc3339());
+    let page = text(&watched.page("/alerts").await, "main");
+    assert!(page.contains("pager asked to be sent nothing before"), "{page}");
+    assert!(!page.contains("410"), "{page}");
+    store.note_gone(&key, now).await.unwrap();
+    let alerts = watched.json("/api/v1/alerts").await;
+    assert_eq!(alerts["held"], held(Some(now), None), "{alerts}");
+    let one = watched.json(&format!("/api/v1/alerts/{id}")).await;
+    assert_eq!(
+        (&one["deliveries"][0]["state"], &one["deliveries"][0]["next_at"]),
+        (&json!("waiting"), &Value::Null)
+    );
+    let page = text(&watched.page("/alerts").await, ".notice.bad");
+    assert!(page.contains("pager is told nothing: it answered 410 Gone"), "{page}");
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ use crate::domain::volumes::Volume;
 use crate::metrics::Overflow;
 use crate::store::{
     Acknowledgement, Alert, Delivery, Due, Ended, HistoryItem, KnownAlert, NewSilence, PairVolume,
-    Silence, Standing,
+    ReceiverHold, Silence, Standing,
 };
 
 /// The moment at which samples are asked for: 2026-11-11T08:00:00Z.
@@ -572,6 +572,11 @@ fn silence(text: &str) -> Silence {
     }
 }
 
+/// A receiver that nothing is sent to for three more minutes, or at all.
+fn held(name: &str, gone_at: Option<UnixMillis>) -> (String, ReceiverHold) {
+    (name.to_owned(), ReceiverHold { until: ago(-3), gone_at })
+}
+
 fn delivery(alert: &Alert, text: &str, ended: Option<Ended>) -> Delivery {
     let Alert { known, made, .. } = alert;
     Delivery {
@@ -632,6 +637,7 @@ pub(crate) fn alert_lists() -> Vec<(&'static str, alerts::Input)> {
         silences: Vec::new(),
         there: alerts::model::There::default(),
         receivers: Vec::new(),
+        holds: alerts::model::Holds::new(),
         waiting: Vec::new(),
         ended: Vec::new(),
         settings: alert_settings(),
@@ -656,6 +662,7 @@ pub(crate) fn alert_lists() -> Vec<(&'static str, alerts::Input)> {
     let pending = AlertState::Pending { active_since: ago(1) };
     let usual = alerts::Input {
         receivers: vec!["pager".to_owned()],
+        holds: [held("pager", None), held("chat", Some(ago(5)))].into(),
         alerts: vec![
             spike.clone(),
             silenced,
@@ -690,6 +697,7 @@ pub(crate) fn alert_lists() -> Vec<(&'static str, alerts::Input)> {
             .collect(),
         silences: hostile().iter().map(|text| silence(text)).collect(),
         receivers: hostile(),
+        holds: hostile().iter().map(|text| held(text, Some(ago(5)))).collect(),
         waiting: hostile().iter().map(|text| delivery(&spike, text, None)).collect(),
         wanted: alerts::Wanted { service: Some(hostile()[1].clone()), ..empty.wanted.clone() },
         ..calm.clone()
@@ -723,6 +731,7 @@ pub(crate) fn alerts() -> Vec<(&'static str, alerts::one::Input)> {
         deliveries: vec![delivery(&alert, text, None)],
         silences: vec![silence(text)],
         receivers: vec![text.to_owned()],
+        holds: [held(text, None)].into(),
         evaluated_at: Some(NOW),
         settings: alert_settings(),
         now: NOW,

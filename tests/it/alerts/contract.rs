@@ -7,7 +7,10 @@ use retrylens::domain::alerts::{AlertState, Severity, Transition};
 use retrylens::domain::stored::Scope;
 use retrylens::domain::time::{DAY_MS, MINUTE_MS, Millis, UnixMillis};
 use retrylens::metrics::{Caps, Metrics};
-use retrylens::store::{Acknowledgement, Alert, Ended, NewSilence, Order, Sent, Standing, Store};
+use retrylens::store::{
+    Acknowledgement, Alert, Ended, NewSilence, Order, ReceiverHold, ReceiverKey, Sent, Standing,
+    Store,
+};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -55,6 +58,8 @@ on_both!(
     how_alerts_stand_is_counted,
     what_was_told_of_one_alert_is_listed_newest_first,
     leases_are_freed_at_a_start_only_where_no_other_process_can_have_them,
+    what_a_receiver_said_counts_until_it_is_over_and_for_that_address,
+    what_waits_for_a_receiver_that_is_gone_is_given_up_in_the_end,
     what_is_old_is_removed,
 );
 
@@ -420,10 +425,10 @@ async fn what_failed_comes_again_with_the_same_key_and_what_is_out_of_date_does_
     assert_eq!(waiting.len(), 1);
     assert_eq!((&*waiting[0].last_error, waiting[0].next_at), ("503", next_at));
     assert!(store.take_due("pager", now, LEASE, 10).await.unwrap().is_empty());
-    // Held back in the meantime it waits on; else it is due once its receiver works again.
-    store.bring_forward([(first.id, next_at.plus(Millis(1)))], now).await.unwrap();
+    // It is due once its receiver works again.
+    store.bring_forward("chat", now).await.unwrap();
     assert!(store.take_due("pager", now, LEASE, 10).await.unwrap().is_empty());
-    store.bring_forward([(first.id, next_at)], now).await.unwrap();
+    store.bring_forward("pager", now).await.unwrap();
     let second = store.take_due("pager", now, LEASE, 10).await.unwrap().pop().unwrap();
     assert_eq!((second.go, &second.notice.key), (first.go + 1, &first.notice.key));
 
@@ -521,6 +526,45 @@ async fn an_acknowledgement_lasts_as_long_as_the_firing(store: Store) {
     let anew = find(fleet.standing().await);
     assert_eq!((anew.known.id, anew.acknowledged), (id, None), "another firing of the same alert");
     assert_eq!(store.alert(id + 1_000, now).await.unwrap(), None);
+}
+
+async fn what_a_receiver_said_counts_until_it_is_over_and_for_that_address(store: Store) {
+    let key = |address: &str| ReceiverKey { name: "pager".to_owned(), address: address.to_owned() };
+    let (here, elsewhere) = (key("one"), key("another"));
+    let at = |ms: i64| UnixMillis(1_000_000 + ms);
+    assert!(store.hold(&here).await.unwrap().is_open(at(0)));
+    store.hold_back(&here, at(20)).await.unwrap();
+    store.hold_back(&here, at(10)).await.unwrap();
+    let hold = store.hold(&here).await.unwrap();
+    assert_eq!(hold.until, at(20), "the longest counts");
+    assert_eq!((hold.is_open(at(19)), hold.is_open(at(20))), (false, true));
+    assert!(store.hold(&elsewhere).await.unwrap().is_open(at(0)));
+    assert_eq!(store.holds(at(19)).await.unwrap(), [(here.clone(), hold)]);
+    assert_eq!(store.holds(at(20)).await.unwrap(), []);
+    store.note_gone(&here, at(30)).await.unwrap();
+    store.note_gone(&here, at(40)).await.unwrap();
+    let gone = store.hold(&here).await.unwrap();
+    assert_eq!((gone.gone_at, gone.is_open(at(50))), (Some(at(30)), false));
+    assert_eq!(store.holds(at(50)).await.unwrap(), [(here.clone(), gone)]);
+    store.forget_gone("pager").await.unwrap();
+    assert_eq!(store.hold(&here).await.unwrap(), hold, "what it asked for is not forgotten");
+    store.tidy_alerts(at(21).plus(Millis(90 * DAY_MS))).await.unwrap();
+    assert_eq!(store.hold(&here).await.unwrap(), ReceiverHold::default());
+}
+
+async fn what_waits_for_a_receiver_that_is_gone_is_given_up_in_the_end(store: Store) {
+    let fleet = firing(&store).await;
+    let now = fleet.clock.now();
+    let made_at = store.deliveries(Order::Waiting, 10).await.unwrap()[0].of.made_at;
+    let after = made_at.plus(Millis(1));
+    let key = ReceiverKey { name: "pager".to_owned(), address: "one".to_owned() };
+    assert_eq!(store.drop_unknown(&["pager"], after, now).await.unwrap(), 0);
+    store.note_gone(&key, now).await.unwrap();
+    assert_eq!(store.drop_unknown(&["pager"], made_at, now).await.unwrap(), 0, "not yet");
+    assert_eq!(store.drop_unknown(&["pager"], after, now).await.unwrap(), 1);
+    let ended = store.deliveries(Order::Ended, 100).await.unwrap();
+    let dropped = ended.iter().find(|one| one.ended.unwrap().0 == Ended::Dropped).unwrap();
+    assert!(dropped.last_error.starts_with("its receiver is gone"), "{dropped:?}");
 }
 
 async fn what_is_old_is_removed(store: Store) {

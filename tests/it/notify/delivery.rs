@@ -5,8 +5,10 @@ use super::{KEY, Running, change, ended, now, pager, settings, store, until, wai
 use crate::support::Process;
 use crate::support::postgres::Database;
 use retrylens::domain::alerts::Transition::{Fired, Resolved};
-use retrylens::store::{Delivery, Ended, Store};
+use retrylens::domain::time::Millis;
+use retrylens::store::{Delivery, Ended, ReceiverKey, Store};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -16,6 +18,37 @@ async fn outcome(store: &Store) -> (Ended, String) {
     until("it ends", async || !ended(store).await.is_empty()).await;
     let delivery = ended(store).await.remove(0);
     (delivery.ended.unwrap().0, delivery.last_error)
+}
+
+/// Attempts that failed are repeated within an hour, one to a go.
+const FAR: [(&str, &str); 3] = [
+    ("notify_attempts", "1"),
+    ("notify_later_base_ms", "3600000"),
+    ("notify_later_max_wait_ms", "3600000"),
+];
+
+/// A case for two processes over one database, on SQLite and on PostgreSQL.
+async fn on_both(case: impl AsyncFn([Store; 2])) {
+    let (file, _folder) = store().await;
+    case([file.clone(), file]).await;
+    let Some(database) = Database::create().await else { return };
+    let open = async || Store::open(&database.url()).await.unwrap();
+    let stores = [open().await, open().await];
+    case(stores.clone()).await;
+    for store in stores {
+        store.close().await.unwrap();
+    }
+    database.drop().await;
+}
+
+/// Waits until `count` notifications failed and nobody is at them.
+async fn failed(store: &Store, count: usize) {
+    until("they failed", async || {
+        let waiting = waiting(store).await;
+        let has_failed = |one: &Delivery| one.leased_until.0 == 0 && !one.last_error.is_empty();
+        waiting.len() == count && waiting.iter().all(has_failed)
+    })
+    .await;
 }
 
 fn ids(seen: &[Seen]) -> Vec<&str> {
@@ -144,7 +177,7 @@ async fn a_wait_beyond_the_end_is_given_up_at_once_and_said_so() {
 async fn what_can_not_succeed_ends_at_once_and_no_redirect_is_followed() {
     let elsewhere = Receiver::start(|_| Reply::ok()).await;
     let moved = Reply::Status(307, format!("location: {}\r\n", elsewhere.url));
-    for reply in [Reply::Status(400, String::new()), Reply::Status(410, String::new()), moved] {
+    for reply in [Reply::Status(400, String::new()), Reply::Status(404, String::new()), moved] {
         let (store, _folder) = store().await;
         let answer = reply.clone();
         let receiver = Receiver::start(move |_| answer.clone()).await;
@@ -200,19 +233,10 @@ async fn what_waits_since_a_receiver_failed_is_told_as_soon_as_it_takes_somethin
         _ => Reply::ok(),
     })
     .await;
-    let far = [
-        ("notify_attempts", "1"),
-        ("notify_later_base_ms", "3600000"),
-        ("notify_later_max_wait_ms", "3600000"),
-    ];
-    let running = Running::start(&store, &settings(&pager(&receiver.url), &far));
+    let running = Running::start(&store, &settings(&pager(&receiver.url), &FAR));
     change(&store, "checkout", Fired, &["pager"]).await;
     change(&store, "search", Fired, &["pager"]).await;
-    until("both failed", async || {
-        let waiting = waiting(&store).await;
-        waiting.len() == 2 && waiting.iter().all(|one| !one.last_error.is_empty())
-    })
-    .await;
+    failed(&store, 2).await;
     assert_eq!(receiver.seen().len(), 2, "each waits up to an hour");
     change(&store, "catalog", Fired, &["pager"]).await;
     until("all are told", async || ended(&store).await.len() == 3).await;
@@ -220,6 +244,117 @@ async fn what_waits_since_a_receiver_failed_is_told_as_soon_as_it_takes_somethin
     assert_eq!(seen.len(), 5);
     assert_eq!(ids(&seen[..2]).iter().filter(|id| ids(&seen[3..]).contains(id)).count(), 2);
     running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_is_told_after_a_restart_too_as_soon_as_the_receiver_takes_something() {
+    on_both(async |[first, second]| {
+        let is_up = Arc::new(AtomicBool::new(false));
+        let up = Arc::clone(&is_up);
+        let receiver = Receiver::start(move |_| {
+            let status = if up.load(Relaxed) { 204 } else { 500 };
+            Reply::Status(status, String::new())
+        })
+        .await;
+        let config = settings(&pager(&receiver.url), &FAR);
+        let running = Running::start(&first, &config);
+        change(&first, "checkout", Fired, &["pager"]).await;
+        change(&first, "search", Fired, &["pager"]).await;
+        failed(&first, 2).await;
+        running.end().await;
+        is_up.store(true, Relaxed);
+        let running = Running::start(&second, &config);
+        change(&second, "catalog", Fired, &["pager"]).await;
+        until("all are told", async || ended(&second).await.len() == 3).await;
+        assert_eq!(receiver.seen().len(), 5);
+        running.end().await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wait_that_was_asked_for_counts_for_every_process_and_over_a_restart() {
+    on_both(async |[first, second]| {
+        let receiver = Receiver::start(|seen| match seen.len() {
+            1 => Reply::retry_after(429, "2"),
+            _ => Reply::ok(),
+        })
+        .await;
+        let config = settings(&pager(&receiver.url), &[("notify_max_wait_ms", "200")]);
+        change(&first, "checkout", Fired, &["pager"]).await;
+        let one = Running::start(&first, &config);
+        failed(&first, 1).await;
+        // An alert of which nothing waited when the receiver asked, another process, and a restart.
+        change(&first, "search", Fired, &["pager"]).await;
+        let other = Running::start(&second, &config);
+        one.end().await;
+        let one = Running::start(&first, &config);
+        until("both are told", async || ended(&second).await.len() == 2).await;
+        let seen = receiver.seen();
+        assert_eq!(seen.len(), 3);
+        let gap = seen[1].at - seen[0].at;
+        assert!(gap >= Duration::from_secs(2), "{gap:?}");
+        for one in [one, other] {
+            one.end().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attempts_under_way_heed_what_another_process_was_asked_for() {
+    let (store, _folder) = store().await;
+    let receiver = Receiver::start(|_| Reply::Status(500, String::new())).await;
+    let quick = [("notify_attempts", "20"), ("notify_max_wait_ms", "40")];
+    let config = settings(&pager(&receiver.url), &quick);
+    change(&store, "checkout", Fired, &["pager"]).await;
+    let running = Running::start(&store, &config);
+    until("it is tried", async || receiver.seen().len() >= 2).await;
+    let address = config.notify.receivers[0].mark();
+    let key = ReceiverKey { name: "pager".to_owned(), address };
+    store.hold_back(&key, now().plus(Millis(1_000))).await.unwrap();
+    let held_at = tokio::time::Instant::now();
+    // What was sent at that moment may still arrive.
+    let is_late = |seen: &Seen| seen.at > held_at + Duration::from_millis(200);
+    until("it is tried again", async || receiver.seen().iter().any(is_late)).await;
+    let again = receiver.seen().into_iter().find(is_late).unwrap();
+    assert!(again.at - held_at >= Duration::from_millis(990), "{:?}", again.at - held_at);
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_receiver_that_is_gone_is_left_alone_by_all_until_one_starts_anew() {
+    on_both(async |[first, second]| {
+        let is_back = Arc::new(AtomicBool::new(false));
+        let back = Arc::clone(&is_back);
+        let receiver = Receiver::start(move |_| {
+            let status = if back.load(Relaxed) { 204 } else { 410 };
+            Reply::Status(status, String::new())
+        })
+        .await;
+        let config = settings(&pager(&receiver.url), &[]);
+        let running = [&first, &second].map(|store| Running::start(store, &config));
+        assert_eq!(running[0].gone(), "0");
+        change(&first, "checkout", Fired, &["pager"]).await;
+        until("all know it", async || running.iter().all(|one| one.gone() == "1")).await;
+        let told = receiver.seen().len();
+        assert!(told <= 2, "{told}: once more where the other one started later");
+        change(&second, "search", Fired, &["pager"]).await;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(receiver.seen().len(), told, "nothing is sent to it");
+        let left = waiting(&first).await;
+        assert_eq!(left.len(), 2, "and nothing is lost: {left:?}");
+        assert!(left.iter().any(|one| one.last_error == "answered 410"), "{left:?}");
+        for one in running {
+            one.end().await;
+        }
+        is_back.store(true, Relaxed);
+        let running = Running::start(&second, &config);
+        until("both are told", async || ended(&second).await.len() == 2).await;
+        assert_eq!((receiver.seen().len(), running.gone()), (told + 2, "0".to_owned()));
+        running.end().await;
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

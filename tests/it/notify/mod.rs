@@ -154,10 +154,19 @@ impl Running {
 
     /// What `/metrics` counts for `pager`.
     fn counted(&self, result: &str) -> String {
+        self.value("retrylens_notifications", result)
+    }
+
+    /// Whether `/metrics` has `pager` as gone: 1 or 0.
+    fn gone(&self) -> String {
+        self.value("retrylens_receiver_gone", "pager")
+    }
+
+    /// The value of the first series of a family with a label of that value.
+    fn value(&self, family: &str, label: &str) -> String {
         let text = Exposition::Text.write(&self.metrics.snapshot(now()));
-        let line = text.lines().find(|line| {
-            line.contains("retrylens_notifications") && line.contains(&format!("\"{result}\""))
-        });
+        let label = format!("\"{label}\"");
+        let line = text.lines().find(|line| line.starts_with(family) && line.contains(&label));
         line.map_or_else(|| text.clone(), |line| line.rsplit(' ').next().unwrap().to_owned())
     }
 }

@@ -19,7 +19,7 @@ use super::{framed, render_with, words};
 use crate::domain::alerts::{AlertSettings, RULES, Rule, Severity, Watch};
 use crate::domain::stored::TimeBasis;
 use crate::domain::time::{DAY_MS, HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
-use crate::store::{Alert, Delivery, Order, Silence, Standing};
+use crate::store::{Alert, Delivery, Order, ReceiverKey, Silence, Standing};
 use crate::web::api::Problems;
 use crate::web::extract::Query;
 use crate::web::parameters::Hint;
@@ -28,7 +28,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Html;
 use drawing::{Drawing, Drawn};
-use model::{AlertOut, DeliveryOut, SilenceOut, There};
+use model::{AlertOut, DeliveryOut, HeldReceiver, Holds, SilenceOut, There};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
@@ -187,6 +187,8 @@ pub struct Alerts {
     pub silences: Vec<SilenceOut>,
     /// Who is told, by name.
     pub receivers: Vec<String>,
+    /// Those of them that nothing is sent to now, and why.
+    pub held: Vec<HeldReceiver>,
     /// What waits to be told, next first; at most 50.
     pub waiting: Vec<DeliveryOut>,
     /// What was told or given up, newest first; at most 50.
@@ -212,6 +214,8 @@ pub struct Input {
     pub there: There,
     /// Who is told.
     pub receivers: Vec<String>,
+    /// Who of them is sent nothing now.
+    pub holds: Holds,
     /// What waits.
     pub waiting: Vec<Delivery>,
     /// What ended.
@@ -257,6 +261,7 @@ impl Input {
             silences,
             there,
             receivers: receivers(state),
+            holds: holds(state, now).await?,
             waiting: store.deliveries(Order::Waiting, MAX_DELIVERIES).await?,
             ended: store.deliveries(Order::Ended, MAX_DELIVERIES).await?,
             settings: state.config.alerts.clone(),
@@ -291,6 +296,16 @@ pub(super) fn receivers(state: &AppState) -> Vec<String> {
     state.config.notify.receivers.iter().map(|one| one.name().to_owned()).collect()
 }
 
+/// Receivers of the settings that nothing is sent to at `now`.
+pub(super) async fn holds(state: &AppState, now: UnixMillis) -> Result<Holds, Failure> {
+    let is_ours = |key: &ReceiverKey| {
+        let mut receivers = state.config.notify.receivers.iter();
+        receivers.any(|one| one.name() == key.name && one.mark() == key.address)
+    };
+    let holds = state.store.holds(now).await?.into_iter();
+    Ok(holds.filter(|(key, _)| is_ours(key)).map(|(key, hold)| (key.name, hold)).collect())
+}
+
 /// The rules that are evaluated here.
 pub(super) fn evaluated_rules() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().filter(|rule| rule.watch != Watch::Absence)
@@ -303,7 +318,8 @@ impl Alerts {
         let count = |holds: &dyn Fn(&Alert) -> bool| alerts.iter().filter(|one| holds(one)).count();
         let is_firing = |one: &Alert| one.known.state.is_firing();
         let told = |list: &[Delivery]| {
-            list.iter().map(|one| DeliveryOut::of(one, &input.silences, *now)).collect()
+            let out = |one| DeliveryOut::of(one, &input.silences, &input.holds, *now);
+            list.iter().map(out).collect()
         };
         Self {
             evaluated_at: input.standing.evaluated_at.map(Stamp),
@@ -328,6 +344,7 @@ impl Alerts {
                 .map(|one| SilenceOut::beside(one, &input.there, *now))
                 .collect(),
             receivers: input.receivers.clone(),
+            held: input.holds.iter().map(HeldReceiver::of).collect(),
             waiting: told(&input.waiting),
             told: told(&input.ended),
         }

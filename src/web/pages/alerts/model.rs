@@ -6,12 +6,13 @@ use crate::domain::alerts::{AlertSettings, AlertState, Hold, Rule, Severity, Tra
 use crate::domain::stored::Labels;
 use crate::domain::time::{Millis, UnixMillis};
 use crate::export::readings::{Compared, ReadingOut};
-use crate::store::{self, Alert, Delivery, Ended, HistoryItem, NewSilence};
+use crate::store::{self, Alert, Delivery, Ended, HistoryItem, NewSilence, ReceiverHold};
 use crate::web::pages::address::Address;
 use crate::web::pages::docs::severity_kind;
 use crate::web::pages::model::Stamp;
 use crate::web::pages::words;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
 impl Compared {
@@ -481,6 +482,30 @@ impl ChangeOut {
     }
 }
 
+/// Receivers that nothing is sent to now, by name.
+pub type Holds = BTreeMap<String, ReceiverHold>;
+
+/// A receiver that nothing is sent to now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+pub struct HeldReceiver {
+    /// Its name in the settings.
+    pub receiver: String,
+    /// When it answered 410 Gone: it is tried again when retrylens starts anew, or at another
+    /// address. Null where it only asked to wait.
+    pub gone_at: Option<Stamp>,
+    /// Until when it asked to wait (`Retry-After`); null where it is gone.
+    pub until: Option<Stamp>,
+}
+
+impl HeldReceiver {
+    /// What holds a receiver.
+    pub fn of((receiver, hold): (&String, &ReceiverHold)) -> Self {
+        let gone_at = hold.gone_at.map(Stamp);
+        let until = gone_at.is_none().then_some(Stamp(hold.until));
+        Self { receiver: receiver.clone(), gone_at, until }
+    }
+}
+
 /// Something that is told of an alert to a receiver, or was.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 pub struct DeliveryOut {
@@ -508,7 +533,8 @@ pub struct DeliveryOut {
     pub goes: i64,
     /// When it was first to be sent.
     pub made_at: Stamp,
-    /// When it is tried next, at the earliest; null where it isn't, or is being sent.
+    /// When it is tried next, at the earliest; null where it isn't, as its receiver is gone or it has
+    /// ended, or where it is being sent.
     pub next_at: Option<Stamp>,
     /// While it is being sent: when another attempt follows at the latest where whoever sends it was
     /// killed.
@@ -525,7 +551,12 @@ pub struct DeliveryOut {
 
 impl DeliveryOut {
     /// A delivery as it stands at `now`.
-    pub fn of(delivery: &Delivery, silences: &[store::Silence], now: UnixMillis) -> Self {
+    pub fn of(
+        delivery: &Delivery,
+        silences: &[store::Silence],
+        holds: &Holds,
+        now: UnixMillis,
+    ) -> Self {
         let notice = &delivery.of.notice;
         // What is over is told in spite of a silence.
         let held_by = silences.iter().find(|silence| {
@@ -533,7 +564,8 @@ impl DeliveryOut {
                 && notice.change != Transition::Resolved
                 && silence.covers(&notice.alert, &notice.subject, now)
         });
-        let is_waiting = delivery.ended.is_none() && held_by.is_none();
+        let hold = holds.get(&delivery.of.receiver).copied().unwrap_or_default();
+        let is_waiting = delivery.ended.is_none() && held_by.is_none() && hold.gone_at.is_none();
         // Between the attempts of a go it waits, although it is taken.
         let is_sending =
             delivery.ended.is_none() && delivery.leased_until > now && delivery.next_at <= now;
@@ -557,7 +589,8 @@ impl DeliveryOut {
             goes: delivery.of.go,
             made_at: Stamp(delivery.of.made_at),
             // What is due is sent within a second or so.
-            next_at: (is_waiting && !is_sending).then_some(Stamp(delivery.next_at.max(now))),
+            next_at: (is_waiting && !is_sending)
+                .then_some(Stamp(delivery.next_at.max(hold.until).max(now))),
             taken_until: is_sending.then_some(Stamp(delivery.leased_until)),
             held_by: held_by.map(|silence| SilenceOut::of(silence, now)),
             last_error: named(&delivery.last_error),

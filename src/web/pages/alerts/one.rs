@@ -3,8 +3,8 @@
 
 use super::drawing::{self, Drawing, Drawn, Measured};
 use super::forms::SilenceForm;
-use super::model::{AlertOut, ChangeOut, DeliveryOut};
-use super::{Wanted, evaluated_rules, evaluation_note, receivers};
+use super::model::{AlertOut, ChangeOut, DeliveryOut, Holds};
+use super::{Wanted, evaluated_rules, evaluation_note, holds, receivers};
 use crate::domain::alerts::AlertSettings;
 use crate::domain::time::UnixMillis;
 use crate::store::{Alert, Delivery, HistoryItem, Silence};
@@ -51,6 +51,8 @@ pub struct Input {
     pub silences: Vec<Silence>,
     /// Who is told.
     pub receivers: Vec<String>,
+    /// Who of them is sent nothing now.
+    pub holds: Holds,
     /// The last evaluation.
     pub evaluated_at: Option<UnixMillis>,
     /// Thresholds in force.
@@ -71,6 +73,7 @@ impl Input {
             deliveries: store.deliveries_of(id, MAX_ROWS).await?,
             silences: store.silences(now).await?,
             receivers: receivers(state),
+            holds: holds(state, now).await?,
             evaluated_at: store.alerts_standing().await?.evaluated_at,
             settings: state.config.alerts.clone(),
             alert,
@@ -93,7 +96,7 @@ impl AlertDetail {
             deliveries: input
                 .deliveries
                 .iter()
-                .map(|one| DeliveryOut::of(one, &input.silences, input.now))
+                .map(|one| DeliveryOut::of(one, &input.silences, &input.holds, input.now))
                 .collect(),
         }
     }
