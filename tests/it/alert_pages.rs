@@ -308,8 +308,34 @@ async fn a_silence_holds_back_and_hides_nothing_and_an_acknowledgement_is_shown(
         watched.live("checkout", 0).await;
     }
     assert_eq!(watched.app.post(&path, &by).await.status, StatusCode::CONFLICT, "it is over");
-    let missing = watched.app.post("/api/v1/alerts/99999/acknowledge", &by).await;
+    for body in [by, json!({}), json!({"who": "kim", "until": "soon"})] {
+        let missing = watched.app.post("/api/v1/alerts/99999/acknowledge", &body).await;
+        assert_eq!(missing.status, StatusCode::NOT_FOUND, "whatever it says: {body}");
+    }
+    let missing = watched.app.submit("/alerts/99999/acknowledge", "who=kim").await;
     assert_eq!(missing.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn what_a_silence_and_an_acknowledgement_need_is_in_the_document() {
+    let app = TestApp::start().await;
+    let document = app.get("/api/openapi.json").await.json();
+    for (schema, address) in [("SilenceRequest", "/api/v1/silences"), ("AcknowledgeRequest", "")] {
+        let schema = &document["components"]["schemas"][schema];
+        assert_eq!(schema["required"], json!(["who", "why"]), "{schema}");
+        if address.is_empty() {
+            continue;
+        }
+        for field in schema["required"].as_array().unwrap() {
+            let mut body = json!({"service": "x", "who": "sam", "why": "x", "for_minutes": 60});
+            body.as_object_mut().unwrap().remove(field.as_str().unwrap());
+            let answer = app.post(address, &body).await;
+            assert_eq!(
+                (answer.status, &answer.json()["parameter"]),
+                (StatusCode::BAD_REQUEST, field)
+            );
+        }
+    }
 }
 
 #[tokio::test]

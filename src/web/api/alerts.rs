@@ -39,7 +39,7 @@ pub(crate) async fn show(
 #[utoipa::path(post, path = "/api/v1/alerts/{id}/acknowledge", tag = "alerts",
     params(("id" = i64, Path, description = "Number of the alert")),
     request_body = AcknowledgeRequest,
-    responses((status = 200, description = "Acknowledged, until the alert ends or `until` has come", body = AlertOut), Problems))]
+    responses((status = 200, description = "Acknowledged, until the alert ends or `until` has come. Where there is no such alert the answer is 404, whatever the fields hold", body = AlertOut), Problems))]
 pub(crate) async fn acknowledge(
     State(state): State<AppState>,
     Path(id): Path<i64>,

@@ -41,10 +41,10 @@ pub struct SilenceRequest {
     /// The environment.
     pub environment: Option<String>,
     /// Who wants it, at most 100 characters.
-    #[schema(nullable = false)]
+    #[schema(nullable = false, required = true)]
     pub who: Option<String>,
     /// Why, at most 500 characters.
-    #[schema(nullable = false)]
+    #[schema(nullable = false, required = true)]
     pub why: Option<String>,
     /// From when on, RFC 3339; now where absent or past.
     #[schema(format = DateTime)]
@@ -101,10 +101,10 @@ impl SilenceRequest {
 #[serde(default, deny_unknown_fields)]
 pub struct AcknowledgeRequest {
     /// Who, at most 100 characters.
-    #[schema(nullable = false)]
+    #[schema(nullable = false, required = true)]
     pub who: Option<String>,
     /// Why, or what is being done, at most 500 characters.
-    #[schema(nullable = false)]
+    #[schema(nullable = false, required = true)]
     pub why: Option<String>,
     /// Until when it counts, RFC 3339, at most 31 days ahead; it ends with the alert anyway. This or
     /// `for_minutes`; it wins.
@@ -245,12 +245,13 @@ pub(crate) async fn acknowledge(
     request: &AcknowledgeRequest,
 ) -> Result<(), Failure> {
     let now = state.clock.now();
+    // The address comes first: where there is no alert, no field could be put right.
+    let alert = state.store.alert(id, now).await?.ok_or_else(|| Failure::not_found("alert"))?;
     let by = request.acknowledgement(now)?;
     if state.store.acknowledge(id, &by).await? {
         tracing::info!(id, who = by.who, until = by.until.to_rfc3339(), "an alert is acknowledged");
         return Ok(());
     }
-    let alert = state.store.alert(id, now).await?.ok_or_else(|| Failure::not_found("alert"))?;
     let detail = format!(
         "Only an alert that fires can be acknowledged; this one is {}.",
         alert.known.state.as_str()
