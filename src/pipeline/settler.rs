@@ -70,6 +70,41 @@ pub const fn first_due(now: UnixMillis) -> UnixMillis {
     now.plus(Millis(GRACE.0 / 2))
 }
 
+/// When the last of those spans of a trace that wait is settled, where nothing more of their
+/// operations arrives; `None` where none waits. `held` are all spans of the trace: an operation that
+/// goes on in other traces may take longer.
+pub fn settled_at(held: &[HeldSpan]) -> Option<UnixMillis> {
+    let arrived: HashMap<SpanKey, UnixMillis> =
+        held.iter().map(|held| (held.span.key, held.received_at)).collect();
+    let context: BTreeMap<SpanKey, &Span> =
+        held.iter().map(|held| (held.span.key, &held.span)).collect();
+    let mut hoods: BTreeMap<Hood, Vec<&HeldSpan>> = BTreeMap::new();
+    for one in held {
+        if let Some(hood) = Hood::of(&one.span) {
+            hoods.entry(hood).or_default().push(one);
+        }
+    }
+    let came = |key: SpanKey| arrived.get(&key).copied();
+    let waits = |one: &HeldSpan| one.operation_id.is_none();
+    let mut last = None;
+    for (hood, of) in hoods {
+        if hood.is_servers() {
+            let open = of.iter().filter(|one| waits(one));
+            last = last.max(open.map(|one| first_due(one.received_at)).max());
+            continue;
+        }
+        let spans: Vec<Span> = of.iter().map(|one| one.span.clone()).collect();
+        for operation in reconstruct(&spans, &context, &BTreeMap::new()) {
+            let mut all = operation.attempts.iter().flat_map(|attempt| &attempt.spans);
+            if all.any(|n| waits(of[*n])) {
+                let found = settling::news_and_wait(&operation, &spans, came, GRACE);
+                last = last.max(found.map(|(newest, wait)| newest.plus(wait)));
+            }
+        }
+    }
+    last
+}
+
 impl Settler {
     /// Hands what is settled to `intake`.
     pub fn new(store: Store, intake: Intake) -> Self {
@@ -243,19 +278,15 @@ impl Settler {
         arrived: &HashMap<SpanKey, UnixMillis>,
         cut_us: Option<i64>,
     ) -> UnixMillis {
-        let Some(last) = operation.attempts.last() else { return UnixMillis(i64::MIN) };
-        let last = &spans[last.spans[0]];
-        let all = operation.attempts.iter().flat_map(|attempt| &attempt.spans);
-        let newest = all.filter_map(|n| arrived.get(&spans[*n].key)).max().copied();
-        let parent_is_here = last.parent.is_none_or(|parent| {
-            arrived.contains_key(&SpanKey { trace: last.key.trace, span: parent })
-        });
-        let wait = settling::time_to_wait(last, parent_is_here, self.grace);
+        let found =
+            settling::news_and_wait(operation, spans, |key| arrived.get(&key).copied(), self.grace);
+        let Some((newest, wait)) = found else { return UnixMillis(i64::MIN) };
+        let end_us = operation.attempts.last().map_or(0, |last| spans[last.spans[0]].end_us);
         let may_go_on = cut_us
-            .is_some_and(|cut| last.end_us.saturating_add(wait.0.saturating_mul(1_000)) >= cut)
+            .is_some_and(|cut| end_us.saturating_add(wait.0.saturating_mul(1_000)) >= cut)
             && wait.0 > self.grace.0;
         let wait = if may_go_on { Millis(wait.0.saturating_mul(2)) } else { wait };
-        newest.unwrap_or_default().plus(wait)
+        newest.plus(wait)
     }
 
     /// The spans above these, and of calls of SDKs all of their traces.
@@ -268,8 +299,8 @@ impl Settler {
             .map(|held| held.span.key)
             .collect();
         if !calls.is_empty() {
-            let calls: Vec<SpanKey> = calls.into_iter().collect();
-            let all = self.store.spans_of_traces(&calls, OF_TRACES).await?;
+            let traces = calls.into_iter().map(|key| key.trace);
+            let all = self.store.spans_of_traces(traces, OF_TRACES).await?;
             around.extend(all.into_iter().filter(|held| known.insert(held.span.key)));
         }
         let above = |span: &Span| Some(SpanKey { trace: span.key.trace, span: span.parent? });

@@ -208,13 +208,13 @@ impl Store {
         Ok(found)
     }
 
-    /// Spans of the traces of these keys, at most `limit`.
+    /// Spans of these traces, at most `limit`.
     pub async fn spans_of_traces(
         &self,
-        keys: &[SpanKey],
+        traces: impl IntoIterator<Item = TraceId>,
         limit: i64,
     ) -> Result<Vec<HeldSpan>, StoreError> {
-        let traces: BTreeSet<_> = keys.iter().map(|key| key.trace).collect();
+        let traces: BTreeSet<TraceId> = traces.into_iter().collect();
         let traces = traces.into_iter().map(|trace| json!(trace)).collect();
         let text = self.text(OF_TRACES).replace("{columns}", COLUMNS);
         self.held(text, &[Value::Array(traces).to_string().into(), limit.into()]).await

@@ -186,6 +186,33 @@ async fn a_look_up_of_a_trace_says_that_its_spans_wait_to_be_settled() {
 }
 
 #[tokio::test]
+async fn a_look_up_of_a_trace_names_the_time_at_which_it_is_settled_and_no_earlier_one() {
+    let [refused, _, served, server] = <[Value; 4]>::try_from(incident()).unwrap();
+    let retried_later = answered(span(1, 1, Some(200), 0, 10), "429");
+    let retried_later = with(retried_later, &[("http.response.header.retry-after", "90")]);
+    for (spans, seconds, why) in [
+        (vec![served.clone(), server.clone()], 5, "an answer that nobody retries"),
+        (vec![served], 40, "its parent may still come, and so may attempts before it"),
+        (vec![refused, server], 40, "it may be retried"),
+        (vec![retried_later], 190, "after twice the promised wait"),
+    ] {
+        let app = TestApp::start().await;
+        app.post("/v1/traces", &request(&spans)).await;
+        let (trace, _) = id(1, 1);
+        let waiting =
+            async || app.get(&format!("/api/v1/lookup?id={trace}")).await.json()["waiting"].clone();
+        let due = app.clock.now().plus(Millis(seconds * 1_000)).to_rfc3339();
+        assert_eq!(waiting().await["due_at"], due, "{why}");
+        // Looked at in the meantime, too.
+        settle(&app, seconds * 1_000 - 1).await;
+        let left = waiting().await;
+        assert_eq!(left["due_at"], due, "{why}: {left}");
+        settle(&app, seconds * 1_000).await;
+        assert_eq!(waiting().await, Value::Null, "{why}");
+    }
+}
+
+#[tokio::test]
 async fn a_late_span_joins_its_operation_and_is_marked() {
     let app = TestApp::start().await;
     let incident = incident();
@@ -362,7 +389,8 @@ async fn spans_are_kept_and_marked(store: &Store) {
     assert_eq!(settled[0].operation_id.as_deref(), Some("op"));
     let keys = [first, spans[3].key];
     assert_eq!(store.spans_with_keys(&keys).await.unwrap().len(), 2);
-    assert_eq!(store.spans_of_traces(&keys, 10).await.unwrap().len(), 4);
+    let traces = keys.map(|key| key.trace);
+    assert_eq!(store.spans_of_traces(traces, 10).await.unwrap().len(), 4);
     let wait = |delay_ms| ToldWait { at_us: 5, delay_ms, source: DelaySource::Log };
     let waits = [(first.trace, wait(1)), (first.trace, wait(2))];
     for _ in 0..2 {

@@ -1,14 +1,33 @@
 //! When an operation is final.
 
-use super::operations::is_retryable;
+use super::operations::{Operation, is_retryable};
+use super::raw::SpanKey;
 use super::span::Span;
-use crate::domain::time::Millis;
+use crate::domain::time::{Millis, UnixMillis};
 
 /// How long nothing may have arrived of an operation that could go on: as long as a silence between
 /// attempts may be.
 pub const SILENCE: Millis = Millis(30_000);
 /// The longest promised wait that is waited for.
 pub const LONGEST_SILENCE: Millis = Millis(600_000);
+
+/// When the newest span of an operation arrived, and how long after that it is final where nothing
+/// more of it arrives; `None` for an operation without attempts. `spans` are those that its attempts
+/// name, `arrived` says when one of these or of others in their traces came.
+pub fn news_and_wait(
+    operation: &Operation,
+    spans: &[Span],
+    arrived: impl Fn(SpanKey) -> Option<UnixMillis>,
+    grace: Millis,
+) -> Option<(UnixMillis, Millis)> {
+    let last = &spans[operation.attempts.last()?.spans[0]];
+    let all = operation.attempts.iter().flat_map(|attempt| &attempt.spans);
+    let newest = all.filter_map(|n| arrived(spans[*n].key)).max();
+    let parent_is_here = last
+        .parent
+        .is_none_or(|parent| arrived(SpanKey { trace: last.key.trace, span: parent }).is_some());
+    Some((newest.unwrap_or_default(), time_to_wait(last, parent_is_here, grace)))
+}
 
 /// How long after its last span arrived an operation is final, given what the last attempt tells
 /// and whether the attempt's parent has arrived. `grace` is how late exporters are: their batch

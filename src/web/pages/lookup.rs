@@ -11,6 +11,7 @@ use crate::domain::stored::Matches;
 #[cfg(test)]
 use crate::domain::stored::StoredEvent;
 use crate::ingest::native;
+use crate::pipeline::settler;
 use crate::web::api::Problems;
 use crate::web::extract::Query;
 use crate::web::parameters::Hint;
@@ -23,6 +24,9 @@ use utoipa::{IntoParams, ToSchema};
 
 /// Longest id that is looked up, in characters; longer ones are never stored as ids.
 pub const MAX_ID_CHARS: usize = 1_024;
+
+/// Spans of a trace by which it is told when those that wait are settled.
+const OF_TRACE: i64 = 2_000;
 
 /// What is looked up.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, IntoParams)]
@@ -62,8 +66,7 @@ pub struct Lookup {
 pub struct WaitingSpans {
     /// How many.
     pub spans: i64,
-    /// When the first of them is looked at next; it is settled then, unless more of its operation is
-    /// to be expected.
+    /// When the last of them is settled, where nothing more of their operations arrives.
     pub due_at: Stamp,
 }
 
@@ -71,8 +74,12 @@ impl WaitingSpans {
     /// Those of the trace with this id.
     pub async fn fetch(state: &AppState, id: &str) -> Result<Option<Self>, Failure> {
         let Some(trace) = TraceId::from_hex(id) else { return Ok(None) };
-        let found = state.store.waiting_spans(trace).await?;
-        Ok(found.map(|(spans, due_at)| Self { spans, due_at: Stamp(due_at) }))
+        let Some((spans, looked_at)) = state.store.waiting_spans(trace).await? else {
+            return Ok(None);
+        };
+        let held = state.store.spans_of_traces([trace], OF_TRACE).await?;
+        let due_at = settler::settled_at(&held).unwrap_or(looked_at).max(looked_at);
+        Ok(Some(Self { spans, due_at: Stamp(due_at) }))
     }
 
     /// `3 spans of this trace have arrived and wait`.
