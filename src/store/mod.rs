@@ -75,7 +75,7 @@ pub use recount::{Difference, Recount};
 pub use rows::Draft;
 pub use seat::Seat;
 pub use series::{Kept, SeriesBound};
-pub use sources::SourceSums;
+pub use sources::{SourceCursor, SourcePage, SourceSums};
 pub use verify::{IdFault, Mended, Verified};
 pub use volumes::{MAX_VOLUME_SERIES, PairVolume};
 

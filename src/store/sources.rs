@@ -1,13 +1,13 @@
 //! Where events come from: counts per source, added every few seconds.
 
-use super::reader::{Arg, marks};
+use super::reader::{Arg, Row, marks};
 use super::transact::Statement;
 use super::{Store, StoreError};
 use crate::domain::event::Vantage;
 use crate::domain::sources::{Input, LOOKED_BACK, Share, Source, SourceKey, TRAITS, Trait};
 use crate::domain::time::{DAY_MS, MINUTE_MS, UnixMillis};
 use sha2::{Digest as _, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::str::FromStr;
 
 /// What was counted of a source since the last time.
@@ -29,13 +29,33 @@ pub struct SourceSums {
     pub traits: BTreeMap<i64, [Share; TRAITS]>,
 }
 
+/// Where a page of sources begins: behind this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SourceCursor {
+    /// When its newest event was received.
+    pub received_at: UnixMillis,
+    /// Its number.
+    pub id: i64,
+}
+
+/// Some sources, those that sent last first.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SourcePage {
+    /// The sources.
+    pub items: Vec<Source>,
+    /// Where the next page begins; `None` at the end.
+    pub next: Option<SourceCursor>,
+    /// By whom the upstreams of these sources are seen, in any source.
+    pub seen: BTreeMap<String, BTreeSet<Vantage>>,
+}
+
 /// Rows that one statement adds.
 const AT_ONCE: usize = 500;
 /// Minutes are kept so long, in minutes.
 const MINUTES_KEPT: i64 = 2 * 1440;
 /// Days are kept so long, in days.
 const DAYS_KEPT: i64 = 14;
-/// Most sources that are listed, those that sent last first.
+/// Most services whose last event is told.
 const LISTED: i64 = 1_000;
 
 const ADD: &str = "\
@@ -60,15 +80,17 @@ const FORGET_MINUTES: &str = "DELETE FROM source_minutes WHERE minute < $1";
 const FORGET_TRAITS: &str = "DELETE FROM source_traits WHERE day < $1";
 const READ: &str = "\
 SELECT id, service, upstream, vantage, input, name, language, first_at, last_at, received_at, events \
-FROM sources ORDER BY received_at DESC, id LIMIT $1";
+FROM sources {after} ORDER BY received_at DESC, id LIMIT $1";
+const AFTER: &str = "WHERE received_at < $2 OR (received_at = $2 AND id > $3)";
+const SEEN: &str = "SELECT DISTINCT upstream, vantage FROM sources WHERE upstream IN ({list})";
 /// Services, those that sent last first.
 const LAST_RECEIVED: &str = "\
 SELECT service, MAX(received_at) FROM sources GROUP BY service ORDER BY 2 DESC, 1 LIMIT $1";
-const READ_MINUTES: &str =
-    "SELECT source_id, minute, events FROM source_minutes WHERE minute >= $1";
+const READ_MINUTES: &str = "\
+SELECT source_id, minute, events FROM source_minutes WHERE minute >= $1 AND source_id IN ({list})";
 const READ_TRAITS: &str = "\
 SELECT source_id, trait, CAST(SUM(had) AS BIGINT), CAST(SUM(of_all) AS BIGINT) FROM source_traits \
-WHERE day >= $1 GROUP BY source_id, trait";
+WHERE day >= $1 AND source_id IN ({list}) GROUP BY source_id, trait";
 
 /// The number of a source: a hash, so that all replicas have the same.
 fn number(key: &SourceKey) -> i64 {
@@ -161,34 +183,62 @@ impl Store {
         rows.iter().map(|row| Ok((row.text(0)?.into_owned(), UnixMillis(row.int(1)?)))).collect()
     }
 
-    /// All sources, those that sent last first, at most 1,000, with their minutes of the last three
-    /// hours and what their events of the last two days carry.
+    /// A page of at most `limit` sources, those that sent last first, with their minutes of the last
+    /// three hours and what their events of the last two days carry.
     #[tracing::instrument(name = "db.sources.list", level = "debug", skip_all)]
-    pub async fn sources(&self, now: UnixMillis) -> Result<Vec<Source>, StoreError> {
+    pub async fn sources(
+        &self,
+        after: Option<SourceCursor>,
+        limit: u32,
+        now: UnixMillis,
+    ) -> Result<SourcePage, StoreError> {
         let mut reader = self.reader().await?;
-        let since = now.0.div_euclid(MINUTE_MS) - LOOKED_BACK;
-        let day = now.0.div_euclid(DAY_MS) - 1;
+        // One more tells whether there is more.
+        let mut args = vec![Arg::Int(i64::from(limit).saturating_add(1))];
+        args.extend(after.iter().flat_map(|at| [at.received_at.0, at.id].map(Arg::Int)));
+        let text = READ.replace("{after}", if after.is_some() { AFTER } else { "" });
+        let mut rows = reader.all(text, &args).await?;
+        let most = usize::try_from(limit).unwrap_or(usize::MAX);
+        let is_cut = rows.len() > most;
+        rows.truncate(most);
+        let cursor = |row: &Row| -> Result<SourceCursor, StoreError> {
+            Ok(SourceCursor { received_at: UnixMillis(row.int(9)?), id: row.int(0)? })
+        };
+        let mut page = SourcePage {
+            next: rows.last().filter(|_| is_cut).map(cursor).transpose()?,
+            ..SourcePage::default()
+        };
+        if rows.is_empty() {
+            return Ok(page);
+        }
+        let ids = rows.iter().map(|row| row.int(0)).collect::<Result<Vec<_>, _>>()?;
+        let of_these = |text: &str, from: i64| {
+            let mut args = vec![Arg::Int(from)];
+            let list = marks(&mut args, ids.iter().copied().map(Arg::Int));
+            (text.replace("{list}", &list), args)
+        };
         let mut minutes: HashMap<i64, BTreeMap<i64, i64>> = HashMap::new();
-        for row in reader.all(READ_MINUTES, &[since.into()]).await? {
+        let (text, args) = of_these(READ_MINUTES, now.0.div_euclid(MINUTE_MS) - LOOKED_BACK);
+        for row in reader.all(text, &args).await? {
             minutes.entry(row.int(0)?).or_default().insert(row.int(1)?, row.int(2)?);
         }
         let mut traits: HashMap<i64, BTreeMap<Trait, Share>> = HashMap::new();
-        for row in reader.all(READ_TRAITS, &[day.into()]).await? {
+        let (text, args) = of_these(READ_TRAITS, now.0.div_euclid(DAY_MS) - 1);
+        for row in reader.all(text, &args).await? {
             // One that only a newer program knows is left out.
             if let Ok(kind) = Trait::from_str(&row.text(1)?) {
                 let share = Share { had: row.int(2)?, of: row.int(3)? };
                 traits.entry(row.int(0)?).or_default().insert(kind, share);
             }
         }
-        let mut sources = Vec::new();
-        for row in reader.all(READ, &[LISTED.into()]).await? {
+        for row in &rows {
             let id = row.int(0)?;
             let (Ok(vantage), Ok(input)) =
                 (Vantage::from_str(&row.text(3)?), Input::from_str(&row.text(4)?))
             else {
                 continue;
             };
-            sources.push(Source {
+            page.items.push(Source {
                 key: SourceKey {
                     service: row.text(1)?.into_owned(),
                     upstream: row.text(2)?.into_owned(),
@@ -205,6 +255,17 @@ impl Store {
                 traits: traits.remove(&id).unwrap_or_default(),
             });
         }
-        Ok(sources)
+        let upstreams: BTreeSet<&str> =
+            page.items.iter().map(|source| source.key.upstream.as_str()).collect();
+        let mut args = Vec::new();
+        let list = marks(&mut args, upstreams.into_iter().map(Arg::from));
+        if !args.is_empty() {
+            for row in reader.all(SEEN.replace("{list}", &list), &args).await? {
+                if let Ok(vantage) = Vantage::from_str(&row.text(1)?) {
+                    page.seen.entry(row.text(0)?.into_owned()).or_default().insert(vantage);
+                }
+            }
+        }
+        Ok(page)
     }
 }

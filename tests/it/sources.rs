@@ -104,7 +104,7 @@ async fn counts_add_up(store: Store) {
         intake.submit_from(decode(part.to_vec()), Input::Otlp).await.unwrap();
         intake.sources().write(&store, now).await.unwrap();
     }
-    let sources = store.sources(now).await.unwrap();
+    let sources = store.sources(None, 10, now).await.unwrap().items;
     assert_eq!(sources.len(), 1, "{sources:#?}");
     let source = &sources[0];
     assert_eq!((source.key.vantage, source.key.input), (Vantage::Client, Input::Otlp));
@@ -122,12 +122,72 @@ async fn counts_add_up(store: Store) {
         .await
         .unwrap();
     intake.sources().write(&store, later).await.unwrap();
-    let sources = store.sources(later).await.unwrap();
+    let sources = store.sources(None, 10, later).await.unwrap().items;
     assert_eq!(sources.len(), 2);
     assert!(sources.iter().any(|one| one.events == 25 && one.minutes.is_empty()));
     // By the clock of receipt, and a service once.
     assert_eq!(store.last_received().await.unwrap(), [("checkout".to_owned(), now)]);
+    // Page by page: each once, and whoever is seen elsewhere is known on each page.
+    let gateway = json!({
+        "event_id": "seen", "occurred_at": later.to_rfc3339(), "service": "edge",
+        "vantage": "gateway", "host": "api.example.com", "status": 200,
+    });
+    intake.submit(decode(vec![gateway])).await.unwrap();
+    intake.sources().write(&store, later).await.unwrap();
+    let whole = store.sources(None, 3, later).await.unwrap();
+    assert_eq!((whole.items.len(), whole.next), (3, None));
+    let (mut paged, mut after) = (Vec::new(), None);
+    loop {
+        let page = store.sources(after, 1, later).await.unwrap();
+        let by = [Vantage::Client, Vantage::Gateway].into();
+        assert_eq!(page.seen, [("api.example.com".to_owned(), by)].into());
+        paged.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paged, whole.items);
     intake.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_sources_are_paged_and_each_address_leads_to_the_next() {
+    let app = TestApp::start().await;
+    let events: Vec<Value> = (0..120)
+        .map(|n| {
+            json!({"event_id": format!("e-{n}"), "occurred_at": "2026-11-11T11:59:00Z",
+                "service": format!("service-{n:03}"), "host": "api.example.com", "status": 429})
+        })
+        .collect();
+    app.post("/v1/events", &Value::Array(events)).await;
+    let (mut names, mut address) = (Vec::new(), "/api/v1/sources".to_owned());
+    let mut pages = 0;
+    loop {
+        let list = app.get(&address).await.json();
+        let items = list["items"].as_array().unwrap();
+        assert!(items.len() <= 50, "{}", items.len());
+        names.extend(items.iter().map(|item| item["service"].as_str().unwrap().to_owned()));
+        assert_eq!(list["senders"].as_array().unwrap().is_empty(), pages > 0);
+        pages += 1;
+        let Some(next) = list["next"].as_str() else { break };
+        address = next.to_owned();
+    }
+    names.sort();
+    names.dedup();
+    assert_eq!((pages, names.len()), (3, 120));
+    let page = app.visit("/sources").await;
+    assert!(page.text.len() < 1_000_000, "{}", page.text.len());
+    let (_, next) = page.text.split_once("href=\"/sources?after=").unwrap();
+    let next = format!("/sources?after={}", next.split('"').next().unwrap());
+    assert!(app.visit(&next).await.text.contains("Sources that sent before these"));
+    let two = app.get("/api/v1/sources?limit=2").await.json();
+    assert!(two["next"].as_str().unwrap().starts_with("/api/v1/sources?limit=2&after="), "{two}");
+    for wrong in ["limit=0", "after=x", "after=1"] {
+        let answer = app.get(&format!("/api/v1/sources?{wrong}")).await;
+        assert_eq!(answer.json()["parameter"], wrong.split('=').next().unwrap(), "{}", answer.text);
+    }
+    assert!(app.visit("/sources?after=0.0").await.text.contains("No more sources"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -13,7 +13,7 @@ use crate::web::pages::overview::{self, Overview};
 use crate::web::pages::rows::{Found, RowParams, Rows};
 use crate::web::pages::send::Send;
 use crate::web::pages::services::{self, Card, Services};
-use crate::web::pages::sources::SourceList;
+use crate::web::pages::sources::{SourceList, SourceParams};
 use crate::web::pages::triage::{self, PlanParams, Triage};
 use crate::web::{AppState, Failure};
 use axum::Json;
@@ -138,10 +138,13 @@ pub(crate) async fn service(
 }
 
 /// `GET /api/v1/sources`
-#[utoipa::path(get, path = "/api/v1/sources", tag = "events",
+#[utoipa::path(get, path = "/api/v1/sources", tag = "events", params(SourceParams),
     responses((status = 200, description = "Where events come from, and what each source lacks for which step", body = SourceList), Problems))]
-pub(crate) async fn sources(State(state): State<AppState>) -> Result<Json<SourceList>, Failure> {
-    Ok(Json(SourceList::fetch(&state).await?))
+pub(crate) async fn sources(
+    State(state): State<AppState>,
+    Query(params): Query<SourceParams>,
+) -> Result<Json<SourceList>, Failure> {
+    Ok(Json(SourceList::fetch(&state, "/api/v1/sources", &params).await?))
 }
 
 /// `GET /api/v1/send`

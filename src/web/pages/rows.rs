@@ -79,12 +79,7 @@ impl RowParams {
 
     /// How many rows a page shows.
     pub fn page_rows(&self) -> Result<u32, AddressError> {
-        filled(self.limit.as_deref()).map_or(Ok(PAGE_ROWS), |text| {
-            text.parse()
-                .ok()
-                .filter(|n| (1..=MAX_PAGE_ROWS).contains(n))
-                .ok_or_else(|| AddressError::new("limit", "a number from 1 to 1000"))
-        })
+        page_rows(self.limit.as_deref(), PAGE_ROWS)
     }
 
     /// Where the page begins.
@@ -105,6 +100,16 @@ impl RowParams {
             })
             .transpose()
     }
+}
+
+/// How many rows the parameter `limit` asks for: `usual` where it is absent.
+pub(super) fn page_rows(limit: Option<&str>, usual: u32) -> Result<u32, AddressError> {
+    filled(limit).map_or(Ok(usual), |text| {
+        text.parse()
+            .ok()
+            .filter(|n| (1..=MAX_PAGE_ROWS).contains(n))
+            .ok_or_else(|| AddressError::new("limit", "a number from 1 to 1000"))
+    })
 }
 
 /// A cursor as addresses carry it.

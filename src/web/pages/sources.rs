@@ -1,24 +1,66 @@
 //! `/sources`: where events come from, their gaps, and what each source lacks for which of the eight
 //! steps, with the setting that would supply it.
 
+use super::address::{Address, AddressError, filled};
 use super::model::{Shell, Stamp};
-use super::{address, render, words};
+use super::rows::page_rows;
+use super::{framed, render_with, words};
 use crate::domain::checklist::Step;
 use crate::domain::event::Vantage;
 use crate::domain::sources::{Fit, Gap, Input, Lack, Source, StepFit, Trait, fits};
 use crate::domain::stored::{Sender, SenderCounts};
 use crate::domain::time::UnixMillis;
+use crate::store::{SourceCursor, SourcePage};
 use crate::web::api::Problems;
+use crate::web::extract::Query;
+use crate::web::parameters::Hint;
 use crate::web::{AppState, Failure};
 use askama::Template;
 use axum::extract::State;
 use axum::response::Html;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 /// Gaps that are listed of a source.
 const GAPS: usize = 5;
+/// Sources of a page unless asked otherwise.
+const PAGE_SOURCES: u32 = 50;
+
+/// Which sources are listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(default)]
+pub struct SourceParams {
+    /// Sources in a page, at most 1,000; 50 where absent.
+    #[param(example = "50")]
+    pub limit: Option<String>,
+    /// Where the page begins: `next` of the page before.
+    pub after: Option<String>,
+}
+
+impl SourceParams {
+    /// Where the page begins.
+    fn cursor(&self) -> Result<Option<SourceCursor>, AddressError> {
+        filled(self.after.as_deref())
+            .map(|text| {
+                let (at, id) = text.split_once('.').unwrap_or_default();
+                let at = at.parse().ok().map(UnixMillis);
+                at.zip(id.parse().ok())
+                    .map(|(received_at, id)| SourceCursor { received_at, id })
+                    .ok_or_else(|| AddressError::new("after", "the next of another page"))
+            })
+            .transpose()
+    }
+}
+
+/// Address of the page of sources at `path` that begins at a cursor.
+fn page_address(path: &'static str, limit: u32, after: SourceCursor) -> String {
+    let SourceCursor { received_at, id } = after;
+    let limit = (limit != PAGE_SOURCES).then(|| limit.to_string());
+    let address = Address::new(path).with_some("limit", limit.as_deref());
+    address.with("after", &format!("{}.{id}", received_at.0)).finish()
+}
 
 /// A stretch of minutes without an event of a source that normally sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
@@ -215,7 +257,7 @@ impl SourceOut {
 
     /// Address of the triage of its pair.
     pub fn triage(&self) -> String {
-        address::Address::new("/triage")
+        Address::new("/triage")
             .with("service", &self.service)
             .with("upstream", &self.upstream)
             .finish()
@@ -274,14 +316,15 @@ impl From<&Sender> for SourceSender {
 /// Where events come from.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
 pub struct SourceList {
-    /// The sources, those that sent last first; at most 1,000.
+    /// The sources, those that sent last first. One that sends while they are paged moves to the
+    /// front.
     pub items: Vec<SourceOut>,
-    /// Always null: the list has one page.
+    /// Address of the next page; null at the end.
     pub next: Option<String>,
-    /// What was wrong with what each service sent, worst first.
+    /// What was wrong with what each service sent, worst first, at most 1,000; on the first page.
     pub senders: Vec<SourceSender>,
-    /// For each upstream with a client's attempts: which vantages are missing that would prove who
-    /// answered.
+    /// For each upstream of these sources with a client's attempts: which vantages are missing that
+    /// would prove who answered.
     pub without_proof: Vec<WithoutProof>,
 }
 
@@ -308,38 +351,37 @@ impl WithoutProof {
 }
 
 impl SourceList {
-    /// Reads all sources, with what was counted up to now.
-    pub async fn fetch(state: &AppState) -> Result<Self, Failure> {
+    /// Reads a page of sources, with what was counted up to now; `path` is the address of the list.
+    pub(crate) async fn fetch(
+        state: &AppState,
+        path: &'static str,
+        params: &SourceParams,
+    ) -> Result<Self, Failure> {
+        let (after, limit) = (params.cursor()?, page_rows(params.limit.as_deref(), PAGE_SOURCES)?);
         let now = state.clock.now();
         state.intake.sources().write(&state.store, now).await?;
         state.senders.write(&state.store).await?;
-        let sources = state.store.sources(now).await?;
-        let senders = state.store.senders().await?;
-        Ok(Self::build(&sources, &senders, now))
+        let page = state.store.sources(after, limit, now).await?;
+        let senders = if after.is_none() { state.store.senders().await? } else { Vec::new() };
+        let next = page.next.map(|cursor| page_address(path, limit, cursor));
+        Ok(Self { next, ..Self::build(&page, &senders, now) })
     }
 
-    /// Words all sources.
-    pub fn build(sources: &[Source], senders: &[Sender], now: UnixMillis) -> Self {
-        let mut seen: BTreeMap<&str, [bool; 3]> = BTreeMap::new();
-        for source in sources {
-            let vantages = seen.entry(&source.key.upstream).or_default();
-            match source.key.vantage {
-                Vantage::Client => vantages[0] = true,
-                Vantage::Gateway => vantages[1] = true,
-                Vantage::Origin => vantages[2] = true,
-            }
-        }
-        let without_proof = seen
-            .into_iter()
-            .filter(|(_, [client, gateway, origin])| *client && !(*gateway && *origin))
-            .map(|(upstream, [_, gateway, origin])| WithoutProof {
-                upstream: upstream.to_owned(),
-                lacks_gateway: !gateway,
-                lacks_origin: !origin,
-            });
+    /// Words a page of sources, as if it were the last one.
+    pub fn build(page: &SourcePage, senders: &[Sender], now: UnixMillis) -> Self {
+        let without_proof = page
+            .seen
+            .iter()
+            .filter(|(_, by)| by.contains(&Vantage::Client))
+            .map(|(upstream, by)| WithoutProof {
+                upstream: upstream.clone(),
+                lacks_gateway: !by.contains(&Vantage::Gateway),
+                lacks_origin: !by.contains(&Vantage::Origin),
+            })
+            .filter(|one| one.lacks_gateway || one.lacks_origin);
         Self {
             without_proof: without_proof.collect(),
-            items: sources.iter().map(|source| SourceOut::of(source, now)).collect(),
+            items: page.items.iter().map(|source| SourceOut::of(source, now)).collect(),
             next: None,
             senders: senders.iter().map(Into::into).collect(),
         }
@@ -347,10 +389,16 @@ impl SourceList {
 }
 
 /// `GET /sources`
-#[utoipa::path(get, path = "/sources", tag = "pages",
+#[utoipa::path(get, path = "/sources", tag = "pages", params(SourceParams),
     responses((status = 200, description = "Where events come from, and what each source lacks", body = String, content_type = "text/html"), Problems))]
-pub(crate) async fn show(State(state): State<AppState>) -> Result<Html<String>, Failure> {
-    render(&SourcesPage::new(SourceList::fetch(&state).await?))
+pub(crate) async fn show(
+    State(state): State<AppState>,
+    Query(params): Query<SourceParams>,
+    hint: Hint,
+) -> Result<Html<String>, Failure> {
+    let is_first = filled(params.after.as_deref()).is_none();
+    let list = SourceList::fetch(&state, "/sources", &params).await?;
+    render_with(SourcesPage::new(list, is_first), hint)
 }
 
 /// The page.
@@ -359,16 +407,19 @@ pub(crate) async fn show(State(state): State<AppState>) -> Result<Html<String>, 
 pub struct SourcesPage {
     shell: Shell,
     model: SourceList,
+    is_first: bool,
     /// The eight steps: number and title.
     steps: Vec<(u8, &'static str)>,
 }
 
+framed!(SourcesPage);
+
 impl SourcesPage {
-    /// The page of `model`.
-    pub fn new(model: SourceList) -> Self {
+    /// The page of `model`; `is_first` where no other one comes before it.
+    pub fn new(model: SourceList, is_first: bool) -> Self {
         let shell = Shell::new("Sources", "sources").with_twin("/api/v1/sources".to_owned());
         let steps = Step::ALL.iter().map(|step| (step.number(), step.title())).collect();
-        Self { shell, model, steps }
+        Self { shell, model, is_first, steps }
     }
 
     /// Whether any source sends events of the future.
@@ -419,10 +470,26 @@ impl SourcesPage {
             .map(|text| source(text, Vantage::Client, Input::Native))
             .collect();
         let senders: Vec<Sender> = samples::hostile().iter().map(|text| sender(text)).collect();
+        let page = |sources: &[Source]| SourcePage {
+            items: sources.to_vec(),
+            next: None,
+            seen: sources
+                .iter()
+                .map(|one| (one.key.upstream.clone(), [one.key.vantage].into()))
+                .collect(),
+        };
+        let list = |sources: &[Source], senders: &[Sender]| {
+            SourceList::build(&page(sources), senders, now)
+        };
+        let long = ["a-service-of-a-department-with-a-long-name"; 2].join(".");
+        let long = [source(&long, Vantage::Client, Input::Otlp)];
+        let cut = SourceList { next: Some("/sources?after=1.2".to_owned()), ..list(&long, &[]) };
         vec![
-            ("empty", Self::new(SourceList::build(&[], &[], now))),
-            ("usual", Self::new(SourceList::build(&usual, &[sender("checkout")], now))),
-            ("hostile", Self::new(SourceList::build(&hostile, &senders, now))),
+            ("empty", Self::new(list(&[], &[]), true)),
+            ("after", Self::new(list(&[], &[]), false)),
+            ("usual", Self::new(list(&usual, &[sender("checkout")]), true)),
+            ("long", Self::new(cut, true)),
+            ("hostile", Self::new(list(&hostile, &senders), true)),
         ]
     }
 }
