@@ -205,6 +205,42 @@ fn the_command_loads_serves_and_leaves_nothing_behind() {
 }
 
 #[test]
+fn settings_are_flags_as_with_serve_and_nothing_else_counts() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("own.toml"), "[alerts]\nalert_min_requests = 51\n").unwrap();
+    let mut process = Process::serve(
+        folder.path(),
+        &[
+            "demo",
+            "--end",
+            END,
+            "--set",
+            "read_tokens=demo-reader-0123456789",
+            "--public-url",
+            "https://lens.example.com",
+            "--config",
+            "own.toml",
+        ],
+        // Not of this command: it would be refused as no number.
+        &[("RETRYLENS_MAX_CONNECTIONS", "many")],
+    );
+    assert!(process.get("/api/v1/alerts").starts_with("HTTP/1.1 401"), "the token counts");
+    process.signal("TERM");
+    assert!(process.wait().success());
+    for (arguments, said) in [
+        (vec!["demo", "--set", "colour=blue"], "colour (flag) is not a setting"),
+        (vec!["demo", "--database-url", "sqlite://own.db"], "the demo has a database of its own"),
+        (vec!["demo", "--set", "database_url=sqlite://own.db"], "the demo has a database"),
+    ] {
+        let output = crate::support::process::run(folder.path(), &arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        let errors = String::from_utf8(output.stderr).unwrap();
+        assert!(errors.contains(said), "{errors}");
+    }
+    assert!(!folder.path().join("own.db").exists());
+}
+
+#[test]
 fn the_events_can_be_had_as_ndjson() {
     let folder = tempfile::tempdir().unwrap();
     let printed = crate::support::process::run(folder.path(), &["demo", "--print", "--end", END]);

@@ -3,6 +3,7 @@
 pub mod story;
 
 use crate::app::{self, App};
+use crate::cli::SettingArgs;
 use crate::clock::{Clock, StagedClock, SystemClock};
 use crate::config::{Config, Sources};
 use crate::domain::stored::{Inserted, NewMark};
@@ -23,18 +24,12 @@ use story::Story;
 
 /// Shows a finished triage: an hour of made-up traffic whose causes are known.
 ///
-/// The data lies in a temporary folder and goes when the command ends. Nothing of your settings or
-/// of your own data is used.
+/// The data lies in a temporary folder and goes when the command ends. Nothing of your own data is
+/// used, and of your settings only those that stand behind the command (and `RETRYLENS_LISTEN`).
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// Address and port to listen on.
-    #[arg(
-        long,
-        value_name = "ADDRESS",
-        env = "RETRYLENS_LISTEN",
-        default_value = "127.0.0.1:4290"
-    )]
-    listen: String,
+    #[command(flatten)]
+    settings: SettingArgs,
     /// Makes another hour of the same kind.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     seed: u64,
@@ -46,6 +41,8 @@ pub(super) struct Args {
     print: bool,
 }
 
+/// The one variable that counts.
+const LISTEN: &str = "RETRYLENS_LISTEN";
 /// How many events are stored at once, at most.
 const BATCH: usize = 2_000;
 
@@ -66,20 +63,31 @@ pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCod
     }
     let folder = Folder::create()?;
     let database = format!("sqlite://{}", folder.0.join("demo.db").display());
-    // One port is enough for a look.
-    let flags = [
-        ("listen", args.listen.clone()),
+    let config = Arc::new(config(&args.settings, database)?);
+    let runtime = super::runtime()?;
+    let result = runtime.block_on(serve(config, &story, output));
+    runtime.shutdown_timeout(Duration::from_secs(1));
+    result.map(|()| ExitCode::SUCCESS)
+}
+
+/// The settings: what stands behind the command over what suits a look.
+fn config(args: &SettingArgs, database: String) -> anyhow::Result<Config> {
+    let given = args.flags();
+    if given.iter().any(|(name, _)| name == "database_url") {
+        bail!("the demo has a database of its own; database_url is for serve");
+    }
+    let own = [
+        // One port is enough for a look.
         ("otlp_grpc_listen", String::new()),
         ("database_url", database),
         // An hour of alerts is played in some seconds: nobody wants to read of each.
         ("log_filter", "warn".to_owned()),
     ];
-    let flags = flags.map(|(name, value)| (name.to_owned(), value)).to_vec();
-    let config = Arc::new(Config::load(&Sources { flags, ..Sources::default() })?);
-    let runtime = super::runtime()?;
-    let result = runtime.block_on(serve(config, &story, output));
-    runtime.shutdown_timeout(Duration::from_secs(1));
-    result.map(|()| ExitCode::SUCCESS)
+    let own = own.map(|(name, value)| (name.to_owned(), value));
+    let flags = own.into_iter().chain(given).collect();
+    let environment = std::env::var(LISTEN).ok().map(|address| (LISTEN.to_owned(), address));
+    let environment = environment.into_iter().collect();
+    Ok(Config::load(&Sources { file: args.config.clone(), environment, flags })?)
 }
 
 async fn serve(config: Arc<Config>, story: &Story, output: &mut dyn Write) -> anyhow::Result<()> {
