@@ -31,8 +31,9 @@ use std::time::Duration;
 ///
 /// Reads text, `.gz` and `.zst`. A second run goes on where the first one stopped; lines that are
 /// there already change nothing. Of a file that is damaged or cut short the whole lines before that
-/// are taken. Exit status: 0 when all was read, or when --follow was told to stop; 1 when lines were
-/// wrong or a file could not be read to its end.
+/// are taken. A line that can't be read costs only itself: it is counted, and the first ten are
+/// shown. Exit status, also of --follow when it is told to stop: 0; 1 when no line could be read or
+/// a file not to its end.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
     /// Files to read; `-` is standard input.
@@ -164,7 +165,8 @@ pub(super) fn run(
     if let Some(error) = failed {
         return Err(error);
     }
-    let is_well = stop.is_requested() || (is_whole && totals.wrong == 0);
+    let Totals { lines, comments, wrong, .. } = totals;
+    let is_well = is_whole && (wrong == 0 || wrong < lines.saturating_sub(comments));
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
