@@ -212,6 +212,77 @@ async fn a_look_up_of_a_trace_names_the_time_at_which_it_is_settled_and_no_earli
     }
 }
 
+/// As [`request`], of the service that answers: the span of its server under a client's span.
+fn answering(trace: u8, caller: u8, from: u64, status: &str) -> Value {
+    let mut made = answered(span(trace, caller + 100, Some(caller), from + 1, from + 9), status);
+    made["kind"] = json!(2);
+    made
+}
+
+fn of_the_origin(spans: &[Value]) -> Value {
+    let mut body = request(spans);
+    body["resourceSpans"][0]["resource"]["attributes"][0] = attribute("service.name", "items");
+    body
+}
+
+#[tokio::test]
+async fn a_clients_span_is_joined_with_the_servers_span_below_it_and_with_no_other_of_its_trace() {
+    let app = TestApp::start().await;
+    let (mut sent, mut seen) = (Vec::new(), Vec::new());
+    // Others before and after, each with its record: what has none was not seen.
+    for trace in 2..=21 {
+        let from = u64::from(trace) * 400;
+        sent.push(answered(span(trace, 1, None, from, from + 10), "200"));
+        seen.push(answering(trace, 1, from, "200"));
+    }
+    // What they were made for, at the beginning of a trace and called by somebody unknown.
+    sent.push(server(2, 790, 830));
+    let mut called = server(3, 1_190, 1_230);
+    called["parentSpanId"] = json!(id(3, 50).1);
+    sent.push(called);
+    // Of one trace: refused by the origin, refused before it, served by it.
+    for (number, from, status) in [(1, 4_000, "429"), (2, 4_100, "503"), (3, 4_200, "200")] {
+        sent.push(answered(span(1, number, Some(200), from, from + 10), status));
+        if number != 2 {
+            seen.push(answering(1, number, from, status));
+        }
+    }
+    sent.push(server(1, 3_900, 4_300));
+    app.post("/v1/traces", &request(&sent)).await;
+    settle(&app, SETTLED).await;
+    let origin = |rung: &Value| -> Value {
+        let hops = rung["ladder"]["hops"].as_array().cloned().unwrap_or_default();
+        hops.into_iter().find(|hop| hop["name"] == "origin").unwrap_or_default()
+    };
+    for trace in 1..=4 {
+        let (trace, client_span) = id(trace, 1);
+        let found = app.get(&format!("/api/v1/events/{trace}:{client_span}")).await.json();
+        let hop = origin(&found["items"][0]);
+        assert_eq!(hop["sight"], "no-source", "the caller's own server is no origin: {hop}");
+    }
+
+    app.post("/v1/traces", &of_the_origin(&seen)).await;
+    settle(&app, SETTLED).await;
+    let operation = operation(&app, &first_id()).await;
+    let rungs = operation["attempts"].as_array().unwrap();
+    assert_eq!(rungs.len(), 3, "{operation}");
+    for (rung, sight, gave) in
+        [(0, "seen", json!(429)), (1, "not-seen", Value::Null), (2, "seen", json!(200))]
+    {
+        let hop = origin(&rungs[rung]);
+        assert_eq!((&hop["sight"], &hop["gave"]), (&json!(sight), &gave), "{rung}: {hop}");
+        assert_eq!(hop["records"].as_array().unwrap().len(), usize::from(rung != 1), "{hop}");
+    }
+    let (trace, server_span) = id(1, 101);
+    let event = app.get(&format!("/api/v1/events/{}", first_id())).await.json()["items"][0].clone();
+    let record = &origin(&event)["records"][0];
+    assert!(record["page"].as_str().unwrap().contains(&server_span), "{trace}: {record}");
+    assert_eq!(event["verdict"]["returned_by"], "origin", "{event}");
+    assert_eq!(event["verdict"]["reached_origin"], "yes", "{event}");
+    let page = app.visit(&format!("/operations/{}", first_id())).await;
+    assert!(page.text.contains("origin: 429"), "{}", page.text);
+}
+
 #[tokio::test]
 async fn a_late_span_joins_its_operation_and_is_marked() {
     let app = TestApp::start().await;

@@ -192,6 +192,21 @@ fn order(stored: &StoredEvent) -> (UnixMillis, &str) {
     (stored.event.occurred_at, &stored.event.event_id)
 }
 
+/// Whether a record that doesn't name the attempt's span is of the request in whose course the attempt
+/// was made: a server's span where the trace begins, which nobody in the trace called, or one of the
+/// attempt's own service.
+fn is_of_caller(attempt: &StoredEvent, record: &StoredEvent) -> bool {
+    let (attempt, record) = (&attempt.event, &record.event);
+    // The id of a span's event; records of other inputs have others.
+    let own = record
+        .trace_id
+        .as_deref()
+        .and_then(|trace| record.event_id.strip_prefix(trace)?.strip_prefix(':'));
+    own.is_some_and(|own| {
+        record.span_id.as_deref() == Some(own) || record.service == attempt.service
+    })
+}
+
 struct Search<'l, 'a> {
     links: &'l Links<'a>,
     attempt: &'a StoredEvent,
@@ -203,10 +218,11 @@ impl<'a> Search<'_, 'a> {
         self.joined.records.iter().any(|known| is_same(known, record))
     }
 
-    /// Whether a record names another attempt's span as its caller.
+    /// Whether a record names another attempt's span as its caller, or is the caller's own.
     fn is_of_another(&self, record: &StoredEvent) -> bool {
-        span(record)
-            .is_some_and(|of| Some(of) != span(self.attempt) && self.links.sent_spans.contains(&of))
+        let of = span(record);
+        let is_sent = || of.is_some_and(|of| self.links.sent_spans.contains(&of));
+        of != span(self.attempt) && (is_sent() || is_of_caller(self.attempt, record))
     }
 
     fn take_all(&mut self, records: Option<&Vec<&'a StoredEvent>>) {

@@ -189,6 +189,35 @@ fn spans_tell_the_attempts_of_one_trace_apart() {
 }
 
 #[test]
+fn the_server_in_whose_course_an_attempt_was_made_is_not_behind_it() {
+    let (trace, own) = ("4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7");
+    let mut attempt = sent("c", 0, Some("r"));
+    attempt.event.trace_id = Some(trace.to_owned());
+    attempt.event.span_id = Some("00f067aa0ba902b8".to_owned());
+    let (caller, unknown) = (attempt.event.span_id.as_deref(), Some("00f067aa0ba902b9"));
+    for (service, of, is_behind, why) in [
+        ("billing", caller, true, "it names the attempt's span"),
+        ("checkout", caller, true, "a service may call itself"),
+        ("billing", unknown, true, "a hop between them made a span of its own"),
+        ("checkout", unknown, false, "of the attempt's own service, called by somebody else"),
+        ("billing", Some(own), false, "nobody called it: the trace begins there"),
+    ] {
+        attempt.event.service = "checkout".to_owned();
+        let mut server = seen(&attempt, Vantage::Origin, &format!("{trace}:{own}"), 200);
+        server.event.service = service.to_owned();
+        server.event.span_id = of.map(ToOwned::to_owned);
+        let links = Links::new([&attempt], [&server]);
+        let joined = links.find(&attempt);
+        assert_eq!(joined.records.len(), usize::from(is_behind), "{why}");
+        assert_eq!(joined.open.len(), 0, "{why}");
+        // A line of a log names the caller as its service.
+        server.event.event_id = "line".to_owned();
+        let links = Links::new([&attempt], [&server]);
+        assert_eq!(links.find(&attempt).records.len(), 1, "{why}");
+    }
+}
+
+#[test]
 fn a_gateways_own_line_proves_its_refusal_against_what_the_headers_look_like() {
     let mut attempt = sent("c", 0, Some("r"));
     attempt.event.headers = vec![
