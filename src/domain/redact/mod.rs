@@ -16,6 +16,7 @@
 mod numbers;
 mod pairs;
 mod paths;
+mod plain_id;
 mod prefixes;
 mod shapes;
 mod signs;
@@ -108,7 +109,7 @@ pub fn id(input: &str, hasher: &KeyHasher) -> Redacted {
 
 /// The kind of the first credential-like part, if there is one. Ids that [`id`] wrote have none.
 pub fn kind_of(input: &str) -> Option<&'static str> {
-    if is_redacted_id(input) {
+    if plain_id::is_plain_id(input) || is_redacted_id(input) {
         return None;
     }
     find(input).first().map(|part| part.kind)

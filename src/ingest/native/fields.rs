@@ -92,17 +92,22 @@ pub(super) fn text_of(raw: &RawValue) -> Result<Cow<'_, str>, &'static str> {
 
 /// A whole number; one written with a fraction of zero counts. `Err` says what was found instead.
 pub(super) fn integer_of(raw: &RawValue) -> Result<i64, &'static str> {
+    if let Ok(exact) = raw.get().parse() {
+        return Ok(exact);
+    }
     let number = number_of(raw)?;
     if number.fract() != 0.0 {
         return Err("a number with a fraction");
     }
-    whole(raw, number)
+    whole(number)
 }
 
 /// A number of milliseconds, rounded to whole ones.
 pub(super) fn rounded_of(raw: &RawValue) -> Result<i64, &'static str> {
-    let number = number_of(raw)?;
-    whole(raw, number.round())
+    if let Ok(exact) = raw.get().parse() {
+        return Ok(exact);
+    }
+    whole(number_of(raw)?.round())
 }
 
 fn number_of(raw: &RawValue) -> Result<f64, &'static str> {
@@ -112,10 +117,7 @@ fn number_of(raw: &RawValue) -> Result<f64, &'static str> {
     raw.get().parse::<f64>().ok().filter(|n| n.is_finite()).ok_or("a number beyond all bounds")
 }
 
-fn whole(raw: &RawValue, number: f64) -> Result<i64, &'static str> {
-    if let Ok(exact) = raw.get().parse::<i64>() {
-        return Ok(exact);
-    }
+fn whole(number: f64) -> Result<i64, &'static str> {
     // Up to 2^53 a float holds whole numbers exactly; no field goes beyond.
     #[expect(clippy::cast_possible_truncation, reason = "the bounds are checked in the condition")]
     if number.abs() <= 9_007_199_254_740_992.0 {

@@ -15,6 +15,7 @@ use crate::domain::{headers, redact};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -473,18 +474,18 @@ struct Reader<'o> {
 impl Reader<'_> {
     /// A text as it was sent, cleaned but neither redacted nor cut to its cap; `None` where absent,
     /// null or blank.
-    fn raw_text(
+    fn raw_text<'r>(
         &mut self,
         field: &'static str,
-        raw: Option<&RawValue>,
-        clean: fn(&str) -> std::borrow::Cow<'_, str>,
-    ) -> Result<Option<String>, Fault> {
+        raw: Option<&'r RawValue>,
+        clean: fn(&str) -> Cow<'_, str>,
+    ) -> Result<Option<Cow<'r, str>>, Fault> {
         let Some(raw) = raw.filter(|raw| !is_null(raw)) else { return Ok(None) };
         let text = match fields::text_of(raw) {
-            Ok(text) => text,
+            Ok(Cow::Borrowed(text)) => clean(text),
+            Ok(Cow::Owned(text)) => Cow::Owned(clean(&text).into_owned()),
             Err(got) => return fault(field, format!("expected a text, got {got}")),
         };
-        let text = clean(&text);
         if text.len() > MAX_LOOKED_AT {
             // The last word may be half a secret, which no rule would know.
             let head = text.get(..text.floor_char_boundary(MAX_LOOKED_AT)).unwrap_or_default();
@@ -493,9 +494,9 @@ impl Reader<'_> {
             self.shortened += 1;
             // One endless word is cut by itself; only its head is ever kept.
             let kept = if whole.is_empty() { head } else { whole };
-            return Ok(Some(format!("{kept}…")));
+            return Ok(Some(Cow::Owned(format!("{kept}…"))));
         }
-        Ok((!text.trim().is_empty()).then(|| text.into_owned()))
+        Ok((!text.trim().is_empty()).then_some(text))
     }
 
     /// Free text: redacted, then cut to `cap` bytes.
@@ -505,36 +506,56 @@ impl Reader<'_> {
         raw: Option<&RawValue>,
         cap: usize,
     ) -> Result<Option<String>, Fault> {
-        let text = self.raw_text(field, raw, fields::clean)?;
-        Ok(text.map(|text| self.redacted(text, cap)))
+        let text = self.stored(Rules::Text, field, raw, fields::clean, Self::redacted)?;
+        Ok(text.map(|text| self.shorten(text, cap)))
     }
 
-    fn redacted(&mut self, text: String, cap: usize) -> String {
-        self.redacted_by(Rules::Text, text, cap)
+    fn redacted(&mut self, text: &str) -> String {
+        let redacted = redact::text(text);
+        self.redactions = self.redactions.saturating_add(redacted.count);
+        redacted.text
     }
 
-    fn redacted_by(&mut self, rules: Rules, mut text: String, cap: usize) -> String {
-        if !repeats::is_known(rules, &text) {
-            let redacted = match rules {
-                Rules::Route => redact::route(&text),
-                _ => redact::owned(text),
-            };
-            self.redactions = self.redactions.saturating_add(redacted.count);
-            text = redacted.text;
-            if redacted.count == 0 {
-                repeats::note(rules, &text);
-            }
-        }
+    fn shorten(&mut self, text: String, cap: usize) -> String {
         let (text, is_cut) = fields::shorten(text, cap);
         self.shortened += u64::from(is_cut);
         text
+    }
+
+    /// What is stored of a text: what it was before, where it comes again and nothing had to be
+    /// changed by `make`, which else makes it.
+    fn stored(
+        &mut self,
+        rules: Rules,
+        field: &'static str,
+        raw: Option<&RawValue>,
+        clean: fn(&str) -> Cow<'_, str>,
+        make: fn(&mut Self, &str) -> String,
+    ) -> Result<Option<String>, Fault> {
+        let Some(raw) = raw.filter(|raw| !is_null(raw)) else { return Ok(None) };
+        let new = match repeats::known(rules, raw.get()) {
+            Ok(stored) => return Ok(Some(stored)),
+            Err(new) => new,
+        };
+        let changes = self.changes();
+        let Some(text) = self.raw_text(field, Some(raw), clean)? else { return Ok(None) };
+        let stored = make(self, &text);
+        if changes == self.changes() {
+            new.note(rules, raw.get(), &stored);
+        }
+        Ok(Some(stored))
+    }
+
+    /// What is counted of changes to texts so far.
+    fn changes(&self) -> (u32, u64) {
+        (self.redactions, self.shortened)
     }
 
     /// A text by which things are told apart: redacted as a whole, and cut so that different ones
     /// stay different.
     fn id(&mut self, field: &'static str, raw: Option<&RawValue>) -> Result<Option<String>, Fault> {
         let text = self.raw_text(field, raw, fields::clean)?;
-        Ok(text.map(|text| self.stored_id(text)))
+        Ok(text.map(|text| self.stored_id(&text)))
     }
 
     /// An id that many events share.
@@ -543,28 +564,13 @@ impl Reader<'_> {
         field: &'static str,
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
-        let text = self.raw_text(field, raw, fields::clean)?;
-        Ok(text.map(|text| self.stored_name(text)))
+        self.stored(Rules::Id, field, raw, fields::clean, Self::stored_id)
     }
 
-    fn stored_name(&mut self, text: String) -> String {
-        if repeats::is_known(Rules::Id, &text) {
-            return text;
-        }
-        let changes = (self.redactions, self.shortened);
-        let name = self.stored_id(text);
-        if changes == (self.redactions, self.shortened) {
-            repeats::note(Rules::Id, &name);
-        }
-        name
-    }
-
-    fn stored_id(&mut self, mut text: String) -> String {
-        if redact::kind_of(&text).is_some() {
-            text = redact::id(&text, self.options.hasher).text;
-            self.redactions = self.redactions.saturating_add(1);
-        }
-        let (id, is_cut) = fields::shorten_id(text);
+    fn stored_id(&mut self, text: &str) -> String {
+        let redacted = redact::id(text, self.options.hasher);
+        self.redactions = self.redactions.saturating_add(redacted.count);
+        let (id, is_cut) = fields::shorten_id(redacted.text);
         self.shortened += u64::from(is_cut);
         id
     }
@@ -572,7 +578,7 @@ impl Reader<'_> {
     /// An id out of a header value, which is redacted already; a value with a marker is no id.
     fn header_id(&mut self, value: Option<&str>) -> Option<String> {
         let value = value.filter(|value| !value.is_empty() && !value.contains("[redacted:"))?;
-        Some(self.stored_id(value.to_owned()))
+        Some(self.stored_id(value))
     }
 
     fn body(
@@ -580,8 +586,8 @@ impl Reader<'_> {
         field: &'static str,
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
-        let text = self.raw_text(field, raw, fields::clean_body)?;
-        Ok(text.map(|text| self.redacted(text, MAX_BODY_SAMPLE)))
+        let text = self.stored(Rules::Body, field, raw, fields::clean_body, Self::redacted)?;
+        Ok(text.map(|text| self.shorten(text, MAX_BODY_SAMPLE)))
     }
 
     /// A hash; a raw value is hashed or refused, by setting.
@@ -590,10 +596,9 @@ impl Reader<'_> {
         field: &'static str,
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
-        let Some(mut text) = self.raw_text(field, raw, fields::clean)? else { return Ok(None) };
+        let Some(text) = self.raw_text(field, raw, fields::clean)? else { return Ok(None) };
         if looks_hashed(&text) {
-            text.make_ascii_lowercase();
-            return Ok(Some(text));
+            return Ok(Some(text.to_ascii_lowercase()));
         }
         match self.options.raw_keys {
             RawKeys::Refuse => fault(
@@ -657,7 +662,7 @@ impl Reader<'_> {
             }
         } else {
             match fields::rounded_of(raw) {
-                Ok(number) => (UnixMillis(number), number.to_string()),
+                Ok(number) => (UnixMillis(number), Cow::Borrowed(raw.get())),
                 Err(got) => return fault(field, format!("{EXPECTED}, got {got}")),
             }
         };
@@ -676,6 +681,14 @@ impl Reader<'_> {
         const EXPECTED: &str = "expected a host name such as \"api.example.com\"";
         let url = self.raw_text("url", slots.url, fields::clean)?;
         let host = self.raw_text("host", slots.host, fields::clean)?;
+        let mut new = None;
+        if let (None, Some(host)) = (&url, &host) {
+            match repeats::known(Rules::Host, host) {
+                Ok(host) => return Ok((host, self.given_route(slots)?)),
+                Err(unknown) => new = Some(unknown),
+            }
+        }
+        let before = self.changes();
         let sent = [("url", url), ("host", host)];
         let mut parts = Vec::with_capacity(2);
         for (field, text) in &sent {
@@ -696,19 +709,29 @@ impl Reader<'_> {
             self.count_secrets(part.query);
         }
         let host = self.host(last.host);
-        let route = match self.raw_text("route", slots.route, fields::clean)? {
-            Some(route) => self.route(&route),
-            None => match parts.iter().find_map(|part| part.path) {
-                Some(path) => self.route(path),
-                None => slots.url.map(|_| "/".to_owned()),
-            },
+        let path = parts.iter().find_map(|part| part.path);
+        if let (Some(new), [_, (_, Some(text))], None) = (new, &sent, path)
+            && before == self.changes()
+        {
+            new.note(Rules::Host, text, &host);
+        }
+        let route = match (self.given_route(slots)?, path) {
+            (None, None) => slots.url.map(|_| "/".to_owned()),
+            (None, Some(path)) => self.route(path),
+            (given, _) => given,
         };
         Ok((host, route))
     }
 
+    /// The route by its own field.
+    fn given_route(&mut self, slots: &Slots<'_>) -> Result<Option<String>, Fault> {
+        let route = self.raw_text("route", slots.route, fields::clean)?;
+        Ok(route.and_then(|route| self.route(&route)))
+    }
+
     fn host(&mut self, host: &str) -> String {
         // Before the case goes: some tokens are known by it.
-        let stored = self.stored_name(host.to_owned());
+        let stored = self.stored_id(host);
         if stored == host { host.to_lowercase() } else { stored }
     }
 
@@ -721,7 +744,18 @@ impl Reader<'_> {
             None => upstream::without_query(text),
         };
         self.count_secrets(query);
-        (!path.is_empty()).then(|| self.redacted_by(Rules::Route, path.to_owned(), 512))
+        if path.is_empty() {
+            return None;
+        }
+        let stored = repeats::known(Rules::Route, path).unwrap_or_else(|new| {
+            let redacted = redact::route(path);
+            self.redactions = self.redactions.saturating_add(redacted.count);
+            if redacted.count == 0 {
+                new.note(Rules::Route, path, &redacted.text);
+            }
+            redacted.text
+        });
+        Some(self.shorten(stored, 512))
     }
 
     /// What is dropped with a query string counts where it was secret.
@@ -784,11 +818,10 @@ impl Reader<'_> {
             self.dropped_headers += 1;
             return Ok(());
         }
-        let text = match self.raw_text("headers", Some(value), fields::clean) {
+        let text = match self.text("headers", Some(value), MAX_HEADER_VALUE) {
             Ok(text) => text.unwrap_or_default(),
             Err(Fault { field, error }) => return fault(field, format!("{error} as a value")),
         };
-        let text = self.redacted(text, MAX_HEADER_VALUE);
         kept.push((name.to_ascii_lowercase(), text));
         Ok(())
     }
