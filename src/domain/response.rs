@@ -21,9 +21,17 @@ impl HeaderFields {
 
     /// Takes over fields as [`Self::push`] adds them, without copying those that are so already.
     pub fn from_fields(mut fields: Vec<(String, String)>) -> Self {
+        // White space begins and ends with one of other bytes.
+        let is_trimmed = |text: &str| {
+            let ends = [text.as_bytes().first(), text.as_bytes().last()];
+            ends.into_iter().flatten().all(u8::is_ascii_graphic)
+        };
         for (name, value) in &mut fields {
             name.make_ascii_lowercase();
             for text in [name, value] {
+                if is_trimmed(text) {
+                    continue;
+                }
                 let trimmed = text.trim();
                 if trimmed.len() < text.len() {
                     *text = trimmed.to_owned();

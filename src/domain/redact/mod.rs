@@ -26,6 +26,7 @@ use super::key_hash::KeyHasher;
 use numbers::{MIN_NUMBER_DIGITS, by_number};
 use pairs::{by_element, by_pair};
 use paths::{by_path, is_jumbled_segment};
+use plain_id::is_plain_id;
 use prefixes::by_prefix;
 use regex::Regex;
 use shapes::{by_shape, compiled};
@@ -109,7 +110,7 @@ pub fn id(input: &str, hasher: &KeyHasher) -> Redacted {
 
 /// The kind of the first credential-like part, if there is one. Ids that [`id`] wrote have none.
 pub fn kind_of(input: &str) -> Option<&'static str> {
-    if plain_id::is_plain_id(input) || is_redacted_id(input) {
+    if is_redacted_id(input) {
         return None;
     }
     find(input).first().map(|part| part.kind)
@@ -142,7 +143,8 @@ fn is_redacted_id(text: &str) -> bool {
 /// The parts to replace, in order, none touching another.
 fn find(text: &str) -> Vec<Part> {
     let made = Made::of(text);
-    if text.len() < SHORTEST_TOKEN && made.is_one_word() {
+    let is_short = text.len() < SHORTEST_TOKEN && made.is_one_word();
+    if is_short || is_plain_id(text) {
         return Vec::new();
     }
     let signs = Signs::of(text, made);

@@ -738,7 +738,8 @@ impl Reader<'_> {
     /// A path or template without its query string.
     fn route(&mut self, text: &str) -> Option<String> {
         // Some clients put the whole address here.
-        let address = if text.contains("://") { upstream::parse(text) } else { None };
+        let is_address = text.contains(':') && text.contains("://");
+        let address = if is_address { upstream::parse(text) } else { None };
         let (path, query) = match &address {
             Some(address) => (address.path.unwrap_or("/"), address.query),
             None => upstream::without_query(text),
