@@ -283,7 +283,10 @@ pub(super) fn add_up<'a>(
     gathered: Gathered,
 ) -> Added {
     let [received_minute, received_slot] = stretches(received_at);
-    let mut added = Added::default();
+    let mut minutes = Tally::<6, _>::new(sums::MINUTES);
+    let mut classes = Tally::<4, _>::new(sums::CLASS_SUMS);
+    let mut actors = Tally::<4, _>::new(sums::ACTOR_SUMS);
+    let mut waits = Tally::<4, _>::new(sums::WAIT_SUMS);
     let mut senders: Map<&str, SenderCounts> = Map::default();
     for (draft, ids, inserted) in new {
         let at = UnixMillis(draft.occurred_at);
@@ -294,23 +297,23 @@ pub(super) fn add_up<'a>(
         let of_minute = at.0 - minute * MINUTE_MS;
         let vantage = vantage_number(class.vantage);
         for series in [ALL, ids.series.id] {
-            added.minutes.push(minute_row(
+            minutes.add(minute_row(
                 [slot, received_slot, series, vantage, minute, received_minute],
                 &counts,
                 of_minute,
             ));
-            added.classes.push([slot, received_slot, series, ids.class, n, counts.retries]);
+            classes.add([slot, received_slot, series, ids.class, n, counts.retries]);
         }
         if class.vantage == Vantage::Client {
             if let Some(bucket) = draft.wait_bucket {
                 for series in [ALL, ids.series.id] {
-                    added.waits.push([slot, received_slot, series, bucket, n]);
+                    waits.add([slot, received_slot, series, bucket, n]);
                 }
             }
             for word in ids.actors.into_iter().flatten() {
                 let Counts { attempts, limited, retries, .. } = counts;
                 let pair = ids.series.pair;
-                added.actors.push([slot, received_slot, pair, word, attempts, limited, retries]);
+                actors.add([slot, received_slot, pair, word, attempts, limited, retries]);
             }
         }
         let sender = senders.entry(draft.series.service.as_str()).or_default();
@@ -319,10 +322,13 @@ pub(super) fn add_up<'a>(
         sender.id_conflicts += i64::from(inserted == Inserted::IdConflict);
         sender.as_other += i64::from(draft.has_own_names);
     }
-    merge(&mut added.minutes, sums::MINUTES);
-    merge(&mut added.classes, sums::CLASS_SUMS);
-    merge(&mut added.actors, sums::ACTOR_SUMS);
-    merge(&mut added.waits, sums::WAIT_SUMS);
+    let mut added = Added {
+        minutes: minutes.rows(),
+        classes: classes.rows(),
+        actors: actors.rows(),
+        waits: waits.rows(),
+        ..Added::default()
+    };
     // Every event is in a sum per minute, so that these tell the stretches.
     let spans: BTreeSet<[i64; 3]> = added
         .minutes
@@ -362,17 +368,17 @@ fn late(added: &Added, before: i64) -> Late {
         actor_hours: hours(actors()),
         wait_hours: hours(added.waits.iter().filter(|row| row[0] < before)),
     };
-    merge(&mut late.slots, sums::SLOT_COUNTS);
+    merge::<4, _>(&mut late.slots, sums::SLOT_COUNTS);
     late.hours = hours(late.slots.iter());
     for (hour, slot) in late.hours.iter_mut().zip(&late.slots) {
         hour[17] += (slot[0] - hour[0]) * MINUTE_MS;
     }
-    merge(&mut late.all_actors, sums::ACTOR_SUMS);
+    merge::<4, _>(&mut late.all_actors, sums::ACTOR_SUMS);
     late.actor_hours.extend(hours(late.all_actors.iter()));
-    merge(&mut late.hours, sums::HOUR_COUNTS);
-    merge(&mut late.class_hours, sums::CLASS_HOURS);
-    merge(&mut late.actor_hours, sums::ACTOR_HOURS);
-    merge(&mut late.wait_hours, sums::WAIT_HOURS);
+    merge::<4, _>(&mut late.hours, sums::HOUR_COUNTS);
+    merge::<4, _>(&mut late.class_hours, sums::CLASS_HOURS);
+    merge::<4, _>(&mut late.actor_hours, sums::ACTOR_HOURS);
+    merge::<4, _>(&mut late.wait_hours, sums::WAIT_HOURS);
     late
 }
 
@@ -403,24 +409,55 @@ fn hours<'a, const N: usize>(rows: impl Iterator<Item = &'a [i64; N]>) -> Vec<[i
     rows
 }
 
-/// Puts rows in the order of their keys and makes one of those with the same: measures are added,
+/// Puts rows in the order of their keys and makes one of those with the same.
+fn merge<const K: usize, const N: usize>(rows: &mut Vec<[i64; N]>, sums: Sums) {
+    let mut tally: Tally<K, N> = Tally::new(sums);
+    rows.drain(..).for_each(|row| tally.add(row));
+    *rows = tally.rows();
+}
+
+/// Rows of a table of sums, one for each key, which are the first `K` numbers: measures are added,
 /// the newest moment stays.
-fn merge<const N: usize>(rows: &mut Vec<[i64; N]>, sums: Sums) {
-    rows.sort_unstable_by(|a, b| a.iter().take(sums.keys).cmp(b.iter().take(sums.keys)));
-    let keeps_newest = sums.columns.last() == Some(&"last_ms");
-    rows.dedup_by(|row, kept| {
-        let is_same = row.iter().zip(&*kept).take(sums.keys).all(|(a, b)| a == b);
-        if is_same {
-            let newest = row[N - 1].max(kept[N - 1]);
-            for (kept, more) in kept.iter_mut().zip(&*row).skip(sums.keys) {
-                *kept += more;
+struct Tally<const K: usize, const N: usize> {
+    rows: Vec<[i64; N]>,
+    places: Map<[i64; K], usize>,
+    /// Whether the last number is a moment.
+    keeps_newest: bool,
+}
+
+impl<const K: usize, const N: usize> Tally<K, N> {
+    fn new(sums: Sums) -> Self {
+        debug_assert_eq!((sums.keys, sums.columns.len()), (K, N), "{}", sums.table);
+        let keeps_newest = sums.columns.last() == Some(&"last_ms");
+        Self { rows: Vec::new(), places: Map::default(), keeps_newest }
+    }
+
+    fn add(&mut self, row: [i64; N]) {
+        let Some(key) = row.first_chunk::<K>() else { return };
+        let place = match self.places.entry(*key) {
+            Entry::Vacant(place) => {
+                place.insert(self.rows.len());
+                self.rows.push(row);
+                return;
             }
-            if keeps_newest {
-                kept[N - 1] = newest;
-            }
+            Entry::Occupied(place) => *place.get(),
+        };
+        let Some(kept) = self.rows.get_mut(place) else { return };
+        let newest = row[N - 1].max(kept[N - 1]);
+        for (kept, more) in kept.iter_mut().zip(&row).skip(K) {
+            *kept += more;
         }
-        is_same
-    });
+        if self.keeps_newest {
+            kept[N - 1] = newest;
+        }
+    }
+
+    /// The rows in the order of their keys.
+    fn rows(self) -> Vec<[i64; N]> {
+        let mut rows = self.rows;
+        rows.sort_unstable_by(|a, b| a.first_chunk::<K>().cmp(&b.first_chunk::<K>()));
+        rows
+    }
 }
 
 /// A row of `minute_counts`.

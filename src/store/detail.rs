@@ -6,6 +6,7 @@
 //! beside this one; a dictionary that rows were written with is never changed.
 
 use super::StoreError;
+use serde::Serialize;
 use std::cell::RefCell;
 use std::sync::LazyLock;
 use zstd::bulk::{Compressor, Decompressor};
@@ -29,9 +30,42 @@ static DECODER: LazyLock<DecoderDictionary<'static>> =
     LazyLock::new(|| DecoderDictionary::copy(BYTES_1));
 
 thread_local! {
-    static COMPRESSOR: RefCell<Option<Compressor<'static>>> = RefCell::new(compressor().ok());
+    static PACKER: RefCell<Packer> = RefCell::new(Packer::new());
     static DECOMPRESSOR: RefCell<Option<Decompressor<'static>>> =
         RefCell::new(Decompressor::with_prepared_dictionary(&DECODER).ok());
+}
+
+/// A compressor, and room for what goes in and comes out.
+struct Packer {
+    /// `None` where there was no memory for it.
+    compressor: Option<Compressor<'static>>,
+    text: Vec<u8>,
+    frame: Vec<u8>,
+}
+
+impl Packer {
+    fn new() -> Self {
+        Self { compressor: compressor().ok(), text: Vec::new(), frame: Vec::new() }
+    }
+
+    /// The bytes that stand for `self.text`.
+    fn pack(&mut self) -> Vec<u8> {
+        let Self { compressor, text, frame } = self;
+        frame.clear();
+        frame.reserve(zstd::zstd_safe::compress_bound(text.len()));
+        let is_made = compressor.as_mut().is_some_and(|compressor| {
+            compressor.compress_to_buffer(text.as_slice(), frame).is_ok()
+        });
+        let made = frame.strip_prefix(&MAGIC).filter(|rest| is_made && rest.len() < text.len());
+        let (tag, rest) = match made {
+            Some(rest) => (DICTIONARY_1, rest),
+            None => (PLAIN, text.as_slice()),
+        };
+        let mut packed = Vec::with_capacity(rest.len() + 1);
+        packed.push(tag);
+        packed.extend_from_slice(rest);
+        packed
+    }
 }
 
 fn compressor() -> std::io::Result<Compressor<'static>> {
@@ -41,22 +75,18 @@ fn compressor() -> std::io::Result<Compressor<'static>> {
     Ok(compressor)
 }
 
-/// The bytes that stand for `text` in the database.
-pub(super) fn pack(text: &str) -> Vec<u8> {
-    let frame = COMPRESSOR.with_borrow_mut(|compressor| {
-        compressor.as_mut().and_then(|compressor| compressor.compress(text.as_bytes()).ok())
-    });
-    let (tag, rest) = match frame.as_deref().and_then(|frame| frame.strip_prefix(&MAGIC)) {
-        Some(rest) if rest.len() < text.len() => (DICTIONARY_1, rest),
-        _ => (PLAIN, text.as_bytes()),
-    };
-    let mut packed = Vec::with_capacity(rest.len() + 1);
-    packed.push(tag);
-    packed.extend_from_slice(rest);
-    packed
+/// The bytes that stand in the database for `detail` as JSON.
+pub(super) fn pack(detail: &impl Serialize) -> Vec<u8> {
+    PACKER.with_borrow_mut(|packer| {
+        packer.text.clear();
+        if serde_json::to_writer(&mut packer.text, detail).is_err() {
+            packer.text.clear();
+        }
+        packer.pack()
+    })
 }
 
-/// The text that [`pack`] was given.
+/// The text that [`pack`] made.
 ///
 /// # Errors
 /// Where the bytes are none that it gives, or come from a later version.
@@ -91,6 +121,13 @@ mod tests {
     use crate::pipeline::judge;
     use crate::store::rows::Draft;
     use std::path::Path;
+
+    /// The bytes that stand for a text.
+    fn pack(text: &str) -> Vec<u8> {
+        let mut packer = Packer::new();
+        packer.text.extend_from_slice(text.as_bytes());
+        packer.pack()
+    }
 
     /// Details of the sample answers as an event would carry them, and of successes with the same
     /// fields; ids and dates differ from each other.

@@ -60,17 +60,29 @@ impl Draft {
     /// them all.
     pub fn keeping(new: NewEvent, kept: Kept) -> Self {
         let NewEvent { event, verdict } = new;
-        let names = SeriesKey::names_of(&event);
-        let series = kept.names(names).map(|name| fitting(name.to_owned(), MAX_NAME));
-        let [service, upstream, environment, route] = series;
-        let own_names =
-            (kept != Kept::Whole).then(|| names.map(|name| fitting(name.to_owned(), MAX_NAME)));
         let class = Class::of(&event, &verdict);
         let is_refusal = class.vantage == Vantage::Client && class.limited;
         let received_at = event.occurred_at;
         let stored = StoredEvent { event, verdict, received_at };
         let wait_bucket = is_refusal.then(|| promise_bucket(&stored));
-        let StoredEvent { event, .. } = stored;
+        let StoredEvent { mut event, .. } = stored;
+        let fit = |name: String| fitting(name, MAX_NAME);
+        let names = SeriesKey::names_of(&event);
+        let series = match kept {
+            Kept::Whole => None,
+            _ => Some(kept.names(names).map(|name| fit(name.to_owned()))),
+        };
+        let own_names = [
+            std::mem::take(&mut event.service),
+            std::mem::take(&mut event.host),
+            event.environment.take().unwrap_or_default(),
+            event.route.take().unwrap_or_default(),
+        ]
+        .map(fit);
+        let ([service, upstream, environment, route], own_names) = match series {
+            Some(series) => (series, Some(own_names)),
+            None => (own_names, None),
+        };
         let redactions = event.redactions;
         let word = |text: Option<String>| text.map(|t| Arc::from(fitting(t, MAX_NAME)));
         let id = |text: Option<String>| text.map(|t| fitting(t, MAX_ID));
@@ -121,7 +133,7 @@ impl Draft {
             trace_id: id(event.trace_id),
             idempotency_key_hash: id(event.idempotency_key_hash),
             body_hash: id(event.body_hash),
-            detail: detail::pack(&serde_json::to_string(&detail).unwrap_or_default()),
+            detail: detail::pack(&detail),
             redactions,
         }
     }
