@@ -13,9 +13,9 @@ use std::collections::HashMap;
 const FILTERS: usize = 8;
 /// A slice of so many events is read to make its filter.
 const FEW: i64 = 8_192;
-/// Bits of a filter, as a power of two: of 100,000 ids that it doesn't hold, less than one in a
-/// hundred seems to be there.
-const BITS: u32 = 20;
+/// Bits of a filter for each event of a full slice: of 100 ids that it doesn't hold, less than one
+/// seems to be there.
+const BITS: usize = 16;
 /// Bits that are set for an id, cut from its key and a product of it.
 const PROBES: u32 = 4;
 
@@ -27,22 +27,25 @@ pub(super) struct Known(HashMap<i64, Filter>);
 struct Filter(Box<[u64]>);
 
 impl Filter {
-    fn new() -> Self {
-        Self(vec![0; 1 << (BITS - 6)].into_boxed_slice())
+    /// A filter for so many ids.
+    fn new(ids: i64) -> Self {
+        let bits = usize::try_from(ids).unwrap_or_default().max(64) * BITS;
+        Self(vec![0; bits.next_power_of_two() / 64].into_boxed_slice())
     }
 
     /// Places (word, bit) of a key.
-    fn places(key: i64) -> impl Iterator<Item = (usize, u64)> {
+    fn places(&self, key: i64) -> impl Iterator<Item = (usize, u64)> + use<> {
+        let last = u64::try_from(self.0.len() * 64 - 1).unwrap_or_default();
         let mixed = key.unsigned_abs().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let step = (mixed >> 32) | 1;
         (0..u64::from(PROBES)).map(move |n| {
-            let bit = mixed.wrapping_add(n.wrapping_mul(step)) & ((1 << BITS) - 1);
+            let bit = mixed.wrapping_add(n.wrapping_mul(step)) & last;
             (usize::try_from(bit >> 6).unwrap_or_default(), 1 << (bit & 63))
         })
     }
 
     fn add(&mut self, key: i64) {
-        for (word, bit) in Self::places(key) {
+        for (word, bit) in self.places(key) {
             if let Some(word) = self.0.get_mut(word) {
                 *word |= bit;
             }
@@ -50,7 +53,7 @@ impl Filter {
     }
 
     fn may_hold(&self, key: i64) -> bool {
-        Self::places(key).all(|(word, bit)| self.0.get(word).is_some_and(|word| word & bit > 0))
+        self.places(key).all(|(word, bit)| self.0.get(word).is_some_and(|word| word & bit > 0))
     }
 }
 
@@ -64,7 +67,7 @@ impl Known {
         if slice.events() > FEW || self.0.contains_key(&slice.id) {
             return Ok(());
         }
-        let mut filter = Filter::new();
+        let mut filter = Filter::new(slice.limit());
         let mut keys = transaction.prepare_cached("SELECT key FROM ids WHERE slice = ?1")?;
         let mut rows = keys.query([slice.id])?;
         while let Some(row) = rows.next()? {
@@ -104,7 +107,7 @@ mod tests {
 
     #[test]
     fn a_filter_forgets_nothing_and_takes_few_others_for_known() {
-        let mut filter = Filter::new();
+        let mut filter = Filter::new(65_536);
         let key = |kind: &str, n: u32| ids::key(&format!("{kind}-{n:08x}"));
         (0..65_536).for_each(|n| filter.add(key("event", n)));
         assert!((0..65_536).all(|n| filter.may_hold(key("event", n))));
