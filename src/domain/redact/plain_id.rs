@@ -55,15 +55,19 @@ pub(super) fn is_plain_id(id: &str) -> bool {
     has_form && longest_number(bytes) < CARD_DIGITS
 }
 
-/// Most digits in a row from the beginning of a word on, dashes between them passed over.
+/// Most digits in a row from the beginning of a word on, dashes between them passed over, and the two
+/// letters with which the number of a bank account begins.
 fn longest_number(bytes: &[u8]) -> usize {
-    let (mut longest, mut digits, mut is_number) = (0, 0, true);
+    let (mut longest, mut digits, mut letters) = (0, 0, 0);
     for byte in bytes {
         match byte {
-            b'0'..=b'9' if is_number => digits += 1,
-            b'-' if !is_number => (digits, is_number) = (0, true),
-            b'-' | b'0'..=b'9' => {}
-            _ => is_number = false,
+            b'0'..=b'9' if letters <= 2 => digits += 1,
+            b'0'..=b'9' => {}
+            b'-' if letters == 0 => {}
+            b'-' => (digits, letters) = (0, 0),
+            _ => {
+                letters = if digits == 0 { letters + 1 } else { 3 };
+            }
         }
         longest = longest.max(digits);
     }
@@ -92,6 +96,7 @@ mod tests {
         for id in [
             "4111111111111111",
             "41111111-1111-1111-a765-00a0c91e6bf6",
+            "be68539007547034",
             "f81d4fae-7dec-11d0-A765-00a0c91e6bf6",
             "sk_live_4eC39HqLyjWDarjt",
             "81ARZ3NDEKTSV4RRFFQ69G5FAV",

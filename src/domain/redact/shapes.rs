@@ -236,9 +236,14 @@ fn is_process(address: &str) -> bool {
         && (is("internal") || is_numbered && ["lan", "local", "localdomain"].into_iter().any(is))
 }
 
-/// Whether `value` is not a marker of ours.
+/// Words in brackets that stand where others took a secret out: `[redacted]`, Rails' `[FILTERED]`.
+const MASKS: [&str; 5] = ["filtered", "hidden", "masked", "redacted", "removed"];
+
+/// Whether `value` is neither a marker of ours nor one that others leave.
 pub(super) fn unmarked(value: &str) -> bool {
-    !value.starts_with("[redacted:")
+    let is_mask = |inside: &str| MASKS.iter().any(|mask| inside.eq_ignore_ascii_case(mask));
+    let others = |rest: &str| rest.split_once(']').is_some_and(|(inside, _)| is_mask(inside));
+    !value.starts_with("[redacted:") && !value.strip_prefix('[').is_some_and(others)
 }
 
 /// What follows the word "bearer" in prose and in challenges.

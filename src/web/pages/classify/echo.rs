@@ -81,7 +81,8 @@ mod tests {
         let shown = shown_again(text);
         assert!(!shown.contains("secret-") && !shown.contains("c2VjcmV0"), "{shown}");
         assert!(
-            shown.contains("< Set-Cookie: [redacted") && shown.contains("> x-api-key: [redacted")
+            shown.contains("< Set-Cookie: [redacted") && shown.contains("> x-api-key: [redacted"),
+            "{shown}"
         );
         assert!(shown.starts_with("> GET /v1 HTTP/1.1\r\n> Authorization: [redacted"), "{shown}");
         assert!(shown.ends_with("< Retry-After: 30\r\n\r\nerror code: 1015"), "{shown}");
