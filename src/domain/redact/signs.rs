@@ -209,7 +209,7 @@ pub(super) const FIELD_WORD: u8 = 1 << 1;
 pub(super) const CODE_WORD: u8 = 1 << 2;
 /// Attributes of a cookie.
 pub(super) const ATTRIBUTE_WORD: u8 = 1 << 3;
-/// Schemes of `Authorization` that are told by more than [`wording`].
+/// Schemes of `Authorization` that are told by more than [`super::wording`].
 pub(super) const SCHEME_WORD: u8 = 1 << 4;
 /// Words before which or after which a secret stands in a path.
 pub(super) const LINK_WORD: u8 = 1 << 5;
