@@ -264,7 +264,7 @@ async fn wrong_lines_cost_only_themselves_whether_a_file_is_followed_or_not() {
     let good_and_bad = format!("{}no line of a log\n", lines(0, 3));
     for (text, said_first, code) in [
         (good_and_bad.as_str(), "4 lines, 3 stored, 0 duplicates, 0 expired, 1 wrong", 0),
-        ("no line of a log\n", "1 lines, 0 stored, 0 duplicates, 0 expired, 1 wrong", 1),
+        ("no line of a log\n", "1 line, 0 stored, 0 duplicates, 0 expired, 1 wrong", 1),
     ] {
         for follow in [false, true] {
             let folder = tempfile::tempdir().unwrap();
