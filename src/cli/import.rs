@@ -165,8 +165,7 @@ pub(super) fn run(
     if let Some(error) = failed {
         return Err(error);
     }
-    let Totals { lines, comments, wrong, .. } = totals;
-    let is_well = is_whole && (wrong == 0 || wrong < lines.saturating_sub(comments));
+    let is_well = is_whole && (totals.wrong == 0 || totals.understood() > 0);
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -318,6 +317,16 @@ struct Batch {
     cutter: Lines,
     lines: Vec<Line>,
     bytes: usize,
+    /// Whether any line of its file was one of this format.
+    is_read: bool,
+}
+
+impl Batch {
+    /// Of a file, from a place in it.
+    fn from_offset(offset: u64) -> Self {
+        let cutter = Lines::from_offset(offset);
+        Self { cutter, lines: Vec::new(), bytes: 0, is_read: offset > 0 }
+    }
 }
 
 impl Work<'_> {
@@ -389,7 +398,7 @@ impl Work<'_> {
         offset: u64,
         is_final: bool,
     ) -> anyhow::Result<()> {
-        let mut batch = Batch { cutter: Lines::from_offset(offset), lines: Vec::new(), bytes: 0 };
+        let mut batch = Batch::from_offset(offset);
         let mut reader =
             Reader::new(self.format, self.naming(source.map(ToOwned::to_owned)), self.hasher);
         let mut buffer = vec![0; 64 * 1024];
@@ -449,7 +458,7 @@ impl Work<'_> {
             };
             let source = source_of(&mut file)?.unwrap_or_default();
             let mut at = self.resume(&source, file.metadata()?.len());
-            let mut batch = Batch { cutter: Lines::from_offset(at), lines: Vec::new(), bytes: 0 };
+            let mut batch = Batch::from_offset(at);
             let mut reader =
                 Reader::new(self.format, self.naming(Some(source.clone())), self.hasher);
             loop {
@@ -499,6 +508,7 @@ impl Work<'_> {
         reader: &mut Reader<'_>,
         source: Option<&str>,
     ) -> anyhow::Result<()> {
+        let before = self.totals.understood();
         for lines in batch.lines.chunks(PIECE_LINES) {
             match self.target {
                 Target::Store { intake, .. } => {
@@ -518,7 +528,10 @@ impl Work<'_> {
                 }
             }
         }
-        if !batch.lines.is_empty()
+        batch.is_read |= self.totals.understood() > before;
+        // A file of which nothing could be read, most likely for a wrong format, is still to be read.
+        if batch.is_read
+            && !batch.lines.is_empty()
             && let Some(source) = source
         {
             self.state.set(source, batch.cutter.offset())?;

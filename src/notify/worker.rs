@@ -239,7 +239,7 @@ impl Line<'_> {
                 break (failure, said, stop);
             };
             of.metrics.notified(self.receiver.name(), Notified::Failed);
-            self.hold_back(failure, wait).await;
+            self.hold_back(failure).await;
             let next_at = of.clock.now().plus(wait);
             if let Err(error) = of.store.note_failed(due, &said, next_at).await {
                 warn(&error, "why an attempt failed could not be kept");
@@ -313,7 +313,7 @@ impl Line<'_> {
         }
         ended("later", attempts);
         of.metrics.notified(receiver, Notified::Failed);
-        self.hold_back(failure, wait).await;
+        self.hold_back(failure).await;
         let next_at = now.plus(wait);
         tracing::warn!(
             receiver,
@@ -326,13 +326,11 @@ impl Line<'_> {
         Sent::Failed { error: said.to_owned(), next_at }
     }
 
-    /// Where the receiver asked to wait, nothing else is sent to it before that either, by whichever
-    /// process.
-    async fn hold_back(&mut self, failure: Failure, wait: Millis) {
-        if failure.promised().is_none() {
-            return;
-        }
-        let until = self.of.clock.now().plus(wait);
+    /// Where the receiver asked to wait, nothing else is sent to it for that long either, by whichever
+    /// process. What failed by itself waits for longer, by its own jitter.
+    async fn hold_back(&mut self, failure: Failure) {
+        let Some(promised) = failure.promised() else { return };
+        let until = self.of.clock.now().plus(promised);
         self.gate.close_until(until);
         if let Err(error) = self.of.store.hold_back(&self.key, until).await {
             warn(&error, "other processes can't be told that a receiver asks to wait");
@@ -410,7 +408,7 @@ impl Line<'_> {
                 if failure.is_gone() {
                     self.leave_alone(&said).await?;
                 }
-                self.hold_back(failure, failure.promised().unwrap_or_default()).await;
+                self.hold_back(failure).await;
                 failed = Some(said);
                 break;
             }

@@ -273,7 +273,12 @@ async fn wrong_lines_cost_only_themselves_whether_a_file_is_followed_or_not() {
             let done = if follow {
                 let mut run = command(folder, &["--follow", "a.log"]);
                 let run = run.stdout(Stdio::piped()).spawn().unwrap();
-                wait_for("the piece", || folder.join("retrylens-import.json").exists());
+                if code == 0 {
+                    wait_for("the piece", || folder.join("retrylens-import.json").exists());
+                } else {
+                    // Nothing tells when a file was looked at of which nothing is read.
+                    std::thread::sleep(Duration::from_secs(3));
+                }
                 let id = run.id().to_string();
                 assert!(Command::new("kill").args(["-s", "TERM", &id]).status().unwrap().success());
                 run.wait_with_output().unwrap()
@@ -285,6 +290,21 @@ async fn wrong_lines_cost_only_themselves_whether_a_file_is_followed_or_not() {
             assert_eq!(done.status.code(), Some(code), "{follow}: {text}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_that_was_read_in_a_wrong_format_is_read_whole_in_the_right_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("a.log"), lines(0, 3)).unwrap();
+    let wrong = import(folder, &["--format", "haproxy", "a.log"]);
+    let text = said(&wrong);
+    assert!(text.starts_with("3 lines, 0 stored, 0 duplicates, 0 expired, 3 wrong"), "{text}");
+    assert_eq!(wrong.status.code(), Some(1));
+    let text = said(&import(folder, &["a.log"]));
+    assert!(text.starts_with("3 lines, 3 stored, 0 duplicates, 0 expired, 0 wrong"), "{text}");
+    let text = said(&import(folder, &["a.log"]));
+    assert!(text.starts_with("0 lines"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -344,7 +344,8 @@ impl Strength {
             }
             Place::Form | Place::Item if is_certain => true,
             Place::Field if is_certain => !wording::is_word(value),
-            Place::Field | Place::Item if self.kind == "api-key" => {
+            // What a limit counts by is a key as well, most often an address or a plain name.
+            Place::Field | Place::Item | Place::Form if self.kind == "api-key" => {
                 wording::is_opaque_or_long(value)
             }
             Place::Field | Place::Item | Place::Form => {

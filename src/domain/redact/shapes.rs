@@ -117,7 +117,9 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             |s| s.has(SCHEME_WORD),
             |_, value| {
                 let value = value.trim_end_matches('.');
-                !BEARER_WORDS.iter().any(|word| value.eq_ignore_ascii_case(word))
+                !BEARER_WORDS
+                    .iter()
+                    .any(|word| value.trim_end_matches('=').eq_ignore_ascii_case(word))
             },
         ),
         shape(

@@ -321,6 +321,11 @@ pub struct Totals {
 }
 
 impl Totals {
+    /// Lines that were requests of this format.
+    pub const fn understood(&self) -> u64 {
+        self.lines.saturating_sub(self.comments).saturating_sub(self.wrong)
+    }
+
     /// Adds a piece with what became of its events up to `now`.
     pub fn add(&mut self, piece: &Piece, results: &[Inserted], now: UnixMillis) {
         let count = |kinds: &[Inserted]| {

@@ -689,6 +689,7 @@ impl Reader<'_> {
             }
         }
         let before = self.changes();
+        let root = url.as_ref().map(|_| "/".to_owned());
         let sent = [("url", url), ("host", host)];
         let mut parts = Vec::with_capacity(2);
         for (field, text) in &sent {
@@ -716,7 +717,7 @@ impl Reader<'_> {
             new.note(Rules::Host, text, &host);
         }
         let route = match (self.given_route(slots)?, path) {
-            (None, None) => slots.url.map(|_| "/".to_owned()),
+            (None, None) => root,
             (None, Some(path)) => self.route(path),
             (given, _) => given,
         };

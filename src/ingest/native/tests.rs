@@ -574,3 +574,16 @@ proptest! {
         prop_assert_eq!(&decoded.events[0].1.event_id, &one(&base()).event_id);
     }
 }
+
+#[test]
+fn an_address_that_is_null_or_blank_is_none_however_often_its_host_comes() {
+    for url in [json!(null), json!(""), json!("  ")] {
+        let mut event = with("url", url.clone());
+        event.as_object_mut().unwrap().insert("host".to_owned(), json!("api.example.com"));
+        event.as_object_mut().unwrap().remove("route");
+        let routes: Vec<Option<String>> = (0..4).map(|_| one(&event).route).collect();
+        assert!(routes.iter().all(Option::is_none), "{url}: {routes:?}");
+    }
+    let whole = with("url", json!("https://api.example.com"));
+    assert!((0..4).all(|_| one(&whole).route.as_deref() == Some("/")));
+}
