@@ -326,7 +326,7 @@ impl Strength {
             _ if self.sureness == Loose => {
                 is_service_ticket(value) || wording::is_long_and_opaque(value)
             }
-            _ if !is_certain && wording::is_moment(value) => false,
+            _ if !is_password && wording::is_moment(value) => false,
             Place::Listed => {
                 let is_field = self.kind == "authorization" || self.kind == "cookie";
                 is_field && value.contains(['=', ' ']) || wording::is_opaque_or_long(value)
