@@ -57,15 +57,17 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut plugins = Plugins::default();
     plugins.render.heading_adapter = Some(&Anchors);
     format_html_with_plugins(root, &options, &mut html, &plugins)?;
-    // What is wider than a phone scrolls by itself, also by keyboard.
-    let html = html
-        .replace("<pre>", "<pre tabindex=\"0\">")
-        .replace(
-            "<table>",
-            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Figures\"><table>\
-             <caption><span>Figures</span></caption>",
-        )
-        .replace("</table>", "</table></div>");
+    // What is wider than a phone scrolls by itself, also by keyboard. Each table has a name of its own.
+    let html = html.replace("<pre>", "<pre tabindex=\"0\">").replace("</table>", "</table></div>");
+    let mut tables = html.split("<table>");
+    let mut html = tables.next().unwrap_or_default().to_owned();
+    for (n, table) in (1..).zip(tables) {
+        write!(
+            html,
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Table {n}\"><table>\
+             <caption><span>Table {n}</span></caption>{table}"
+        )?;
+    }
     // A panel for each heading.
     let mut parts = html.split("<h2 ");
     let intro = parts.next().unwrap_or_default();
