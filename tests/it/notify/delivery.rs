@@ -13,6 +13,17 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::net::TcpListener;
 
+/// A receiver that answers `status`, and 204 once the flag beside it is set.
+async fn failing(status: u16) -> (Receiver, Arc<AtomicBool>) {
+    let is_well = Arc::new(AtomicBool::new(false));
+    let well = Arc::clone(&is_well);
+    let receiver = Receiver::start(move |_| {
+        Reply::Status(if well.load(Relaxed) { 204 } else { status }, String::new())
+    })
+    .await;
+    (receiver, is_well)
+}
+
 /// How something ended, once it has.
 async fn outcome(store: &Store) -> (Ended, String) {
     until("it ends", async || !ended(store).await.is_empty()).await;
@@ -249,13 +260,7 @@ async fn what_waits_since_a_receiver_failed_is_told_as_soon_as_it_takes_somethin
 #[tokio::test(flavor = "multi_thread")]
 async fn what_failed_is_told_after_a_restart_too_as_soon_as_the_receiver_takes_something() {
     on_both(async |[first, second]| {
-        let is_up = Arc::new(AtomicBool::new(false));
-        let up = Arc::clone(&is_up);
-        let receiver = Receiver::start(move |_| {
-            let status = if up.load(Relaxed) { 204 } else { 500 };
-            Reply::Status(status, String::new())
-        })
-        .await;
+        let (receiver, is_up) = failing(500).await;
         let config = settings(&pager(&receiver.url), &FAR);
         let running = Running::start(&first, &config);
         change(&first, "checkout", Fired, &["pager"]).await;
@@ -325,13 +330,7 @@ async fn attempts_under_way_heed_what_another_process_was_asked_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_receiver_that_is_gone_is_left_alone_by_all_until_one_starts_anew() {
     on_both(async |[first, second]| {
-        let is_back = Arc::new(AtomicBool::new(false));
-        let back = Arc::clone(&is_back);
-        let receiver = Receiver::start(move |_| {
-            let status = if back.load(Relaxed) { 204 } else { 410 };
-            Reply::Status(status, String::new())
-        })
-        .await;
+        let (receiver, is_back) = failing(410).await;
         let config = settings(&pager(&receiver.url), &[]);
         let running = [&first, &second].map(|store| Running::start(store, &config));
         assert_eq!(running[0].gone(), "0");
