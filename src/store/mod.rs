@@ -11,7 +11,8 @@
 //!   `joins`, `lists`: the questions.
 //! - `series`: how many series there may be.
 //! - `alert_sums`: what rules are evaluated over. `alerts`: how alerts stand, silences, what is to be
-//!   told. `receivers`: what those said about being sent to. `seat`: one replica evaluates. `transact`: statements that belong together.
+//!   told. `receivers`: what those said about being sent to. `seat`: one replica evaluates.
+//!   `transact`: statements that belong together.
 //! - `otlp`: spans, until they are events. `volumes`: what clients' own metrics counted. `sources`:
 //!   where events come from.
 //! - `kept`: how long what is kept. `expiry`, `sqlite::expiry`: what is older goes.

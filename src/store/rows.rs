@@ -67,11 +67,8 @@ impl Draft {
         let wait_bucket = is_refusal.then(|| promise_bucket(&stored));
         let StoredEvent { mut event, .. } = stored;
         let fit = |name: String| fitting(name, MAX_NAME);
-        let names = SeriesKey::names_of(&event);
-        let series = match kept {
-            Kept::Whole => None,
-            _ => Some(kept.names(names).map(|name| fit(name.to_owned()))),
-        };
+        let series = (kept != Kept::Whole)
+            .then(|| kept.names(SeriesKey::names_of(&event)).map(|name| fit(name.to_owned())));
         let own_names = [
             std::mem::take(&mut event.service),
             std::mem::take(&mut event.host),

@@ -92,38 +92,36 @@ pub(super) fn text_of(raw: &RawValue) -> Result<Cow<'_, str>, &'static str> {
 
 /// A whole number; one written with a fraction of zero counts. `Err` says what was found instead.
 pub(super) fn integer_of(raw: &RawValue) -> Result<i64, &'static str> {
-    if let Ok(exact) = raw.get().parse() {
-        return Ok(exact);
-    }
-    let number = number_of(raw)?;
-    if number.fract() != 0.0 {
-        return Err("a number with a fraction");
-    }
-    whole(number)
+    whole_of(raw, |number| {
+        (number.fract() == 0.0).then_some(number).ok_or("a number with a fraction")
+    })
 }
 
 /// A number of milliseconds, rounded to whole ones.
 pub(super) fn rounded_of(raw: &RawValue) -> Result<i64, &'static str> {
+    whole_of(raw, |number| Ok(number.round()))
+}
+
+/// A number, which `whole` makes whole where it isn't written so.
+fn whole_of(
+    raw: &RawValue,
+    whole: fn(f64) -> Result<f64, &'static str>,
+) -> Result<i64, &'static str> {
+    const BEYOND: &str = "a number beyond all bounds";
     if let Ok(exact) = raw.get().parse() {
         return Ok(exact);
     }
-    whole(number_of(raw)?.round())
-}
-
-fn number_of(raw: &RawValue) -> Result<f64, &'static str> {
     if describe(raw) != "a number" {
         return Err(describe(raw));
     }
-    raw.get().parse::<f64>().ok().filter(|n| n.is_finite()).ok_or("a number beyond all bounds")
-}
-
-fn whole(number: f64) -> Result<i64, &'static str> {
+    let number = raw.get().parse::<f64>().ok().filter(|n| n.is_finite()).ok_or(BEYOND)?;
+    let number = whole(number)?;
     // Up to 2^53 a float holds whole numbers exactly; no field goes beyond.
     #[expect(clippy::cast_possible_truncation, reason = "the bounds are checked in the condition")]
     if number.abs() <= 9_007_199_254_740_992.0 {
         return Ok(number as i64);
     }
-    Err("a number beyond all bounds")
+    Err(BEYOND)
 }
 
 /// Without white space at its ends. A tab or a line break becomes a space, which is what rules for

@@ -506,7 +506,7 @@ impl Reader<'_> {
         raw: Option<&RawValue>,
         cap: usize,
     ) -> Result<Option<String>, Fault> {
-        let text = self.stored(Rules::Text, field, raw, fields::clean, Self::redacted)?;
+        let text = self.stored(Rules::Text, field, raw)?;
         Ok(text.map(|text| self.shorten(text, cap)))
     }
 
@@ -522,24 +522,23 @@ impl Reader<'_> {
         text
     }
 
-    /// What is stored of a text: what it was before, where it comes again and nothing had to be
-    /// changed by `make`, which else makes it.
+    /// What is stored of a value of JSON: what it was before, where it comes again and nothing had to
+    /// be changed in it.
     fn stored(
         &mut self,
         rules: Rules,
         field: &'static str,
         raw: Option<&RawValue>,
-        clean: fn(&str) -> Cow<'_, str>,
-        make: fn(&mut Self, &str) -> String,
     ) -> Result<Option<String>, Fault> {
-        let Some(raw) = raw.filter(|raw| !is_null(raw)) else { return Ok(None) };
+        let Some(raw) = raw else { return Ok(None) };
         let new = match repeats::known(rules, raw.get()) {
             Ok(stored) => return Ok(Some(stored)),
             Err(new) => new,
         };
         let changes = self.changes();
+        let clean = if rules == Rules::Body { fields::clean_body } else { fields::clean };
         let Some(text) = self.raw_text(field, Some(raw), clean)? else { return Ok(None) };
-        let stored = make(self, &text);
+        let stored = if rules == Rules::Id { self.stored_id(&text) } else { self.redacted(&text) };
         if changes == self.changes() {
             new.note(rules, raw.get(), &stored);
         }
@@ -564,7 +563,7 @@ impl Reader<'_> {
         field: &'static str,
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
-        self.stored(Rules::Id, field, raw, fields::clean, Self::stored_id)
+        self.stored(Rules::Id, field, raw)
     }
 
     fn stored_id(&mut self, text: &str) -> String {
@@ -586,7 +585,7 @@ impl Reader<'_> {
         field: &'static str,
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
-        let text = self.stored(Rules::Body, field, raw, fields::clean_body, Self::redacted)?;
+        let text = self.stored(Rules::Body, field, raw)?;
         Ok(text.map(|text| self.shorten(text, MAX_BODY_SAMPLE)))
     }
 
