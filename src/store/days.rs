@@ -246,13 +246,19 @@ impl Days {
 }
 
 /// The partitions that hold a day, oldest first.
-pub(super) async fn partitions(connection: &mut PgConnection) -> Result<Vec<DayTable>, StoreError> {
+///
+/// One that is dropped meanwhile is left out: the server still lists it, with nothing for its
+/// bounds or its size.
+pub(super) async fn partitions(
+    connection: &mut PgConnection,
+) -> Result<Vec<DayTable>, sqlx::Error> {
     let rows = sqlx::query(PARTITIONS).fetch_all(connection).await?;
-    rows.iter()
-        .map(|row| {
-            Ok(DayTable { day: row.try_get(0)?, name: row.try_get(1)?, bytes: row.try_get(2)? })
-        })
-        .collect()
+    let tables = rows.iter().map(|row| {
+        let (day, bytes): (Option<i64>, Option<i64>) = (row.try_get(0)?, row.try_get(2)?);
+        let Some((day, bytes)) = day.zip(bytes) else { return Ok(None) };
+        Ok(Some(DayTable { day, name: row.try_get(1)?, bytes }))
+    });
+    tables.filter_map(Result::transpose).collect()
 }
 
 /// Makes the partition of a day, unless another replica has.
@@ -262,11 +268,8 @@ async fn make(connection: &mut PgConnection, day: i64) -> Result<(), sqlx::Error
     let mut transaction = connection.begin().await?;
     wait_briefly(&mut transaction).await?;
     sqlx::raw_sql(LOCK).execute(&mut *transaction).await?;
-    let found = sqlx::query(PARTITIONS).fetch_all(&mut *transaction).await?;
-    for row in found {
-        if row.try_get::<i64, _>(0)? == day {
-            return transaction.rollback().await;
-        }
+    if partitions(&mut transaction).await?.iter().any(|table| table.day == day) {
+        return transaction.rollback().await;
     }
     // Locks are taken in the order in which ATTACH would take them. A batch that was about to write
     // to `events_other` is refused by its new bounds and tried again.
@@ -549,6 +552,24 @@ mod tests {
         let recounted = place.store().await;
         assert_eq!(recounted.recount().await.unwrap().events, 3);
         recounted.close().await.unwrap();
+        place.drop(&[]).await;
+    }
+
+    #[tokio::test]
+    async fn a_day_dropped_while_the_days_are_read_is_left_out() {
+        let Some(place) = TestSchema::create().await else { return };
+        let store = place.store().await;
+        store.insert_drafts(Arc::new(vec![draft("a", at(-3))]), NOW).await.unwrap();
+        let mut reader = PgConnection::connect(&place.url).await.unwrap();
+        let mut reading = reader.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
+        let listed = partitions(&mut reading).await.unwrap();
+        postgres(&store).drop_days_before(day_of(NOW.0)).await.unwrap();
+        // This transaction sees the list as it was, as a question does that began before.
+        let left = partitions(&mut reading).await.unwrap();
+        assert_eq!(left, listed[1..]);
+        assert_eq!(left.len(), 3);
+        reading.rollback().await.unwrap();
+        store.close().await.unwrap();
         place.drop(&[]).await;
     }
 

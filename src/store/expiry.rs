@@ -30,10 +30,10 @@ OR c.oid IN ('series'::regclass, 'classes'::regclass, 'words'::regclass, 'spans'
 'minute_counts'::regclass, 'slot_counts'::regclass, 'hour_counts'::regclass, \
 'class_counts'::regclass, 'class_hours'::regclass, 'actor_counts'::regclass, \
 'actor_hours'::regclass, 'wait_counts'::regclass, 'wait_hours'::regclass)";
-/// How many rows the statistics say that some tables have.
+/// How many rows the statistics say that some tables have; one that is gone has none.
 const ESTIMATE: &str = "\
 SELECT CAST(COALESCE(SUM(GREATEST(reltuples, 0)), 0) AS BIGINT) FROM pg_class \
-WHERE oid = ANY($1::text[]::regclass[])";
+WHERE oid IN (SELECT to_regclass(name) FROM unnest($1::text[]) AS t (name))";
 
 /// Since when events are kept, and up to when sums are gathered; neither can move before the
 /// transaction ends.

@@ -495,7 +495,7 @@ impl PostgresStore {
 
     /// The days that have a partition, oldest first, with their size.
     pub(super) async fn days(&self) -> Result<Vec<DayTable>, StoreError> {
-        days::partitions(&mut *self.writers.acquire().await?).await
+        Ok(days::partitions(&mut *self.writers.acquire().await?).await?)
     }
 
     /// Runs one statement that writes; its first column of the first row, where there is one.
