@@ -3,14 +3,14 @@
 use super::counts::{BySeries, TopActors};
 use super::joins::joined;
 use super::lists::{identity, order};
-use super::reader::{Arg, Reader};
+use super::reader::{Arg, Reader, marks};
 use super::{Store, StoreError, sql};
 use crate::domain::checklist::{Comparison, Facts, KeyService};
 use crate::domain::event::Vantage;
 use crate::domain::joins::prove;
 use crate::domain::stats::waits::WaitCounts;
 use crate::domain::stored::{Bucket, Counts, History, Mark, StoredEvent, TimeBasis, View};
-use crate::domain::time::{HOUR_MS, MINUTE_MS, UnixMillis, Window};
+use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
 use std::collections::{BTreeMap, HashSet};
 
 /// Most attempts that facts carry. A share among 1,000 refusals is known to three points in a
@@ -210,6 +210,9 @@ impl Store {
     }
 }
 
+/// Whether an event is one of a part of a sample.
+type IsSuch = fn(&StoredEvent) -> bool;
+
 /// The view's attempts in the order they were sent (`counted` of them, weighted), and whether they are all. Beyond the cap:
 /// limited ones (at first half of the cap, so that there is room for the next), the others of their
 /// operations sent within an hour of them, the rest of the limited, retries, failures, then others; newest first in each.
@@ -232,8 +235,12 @@ async fn sample(
     }
     let limited = [sql::ONLY_LIMITED.to_owned()];
     kept.add(reader.attempts(view, source, &limited, window(cap / 2)).await?);
-    // All limited attempts after this moment are kept; the search for more goes on from here.
-    let reached = kept.events.last().map_or(view.window.from, |last| moment(view, last));
+    // All limited attempts after this moment are kept, or all there are; the search for more goes on
+    // from here.
+    let reached = match kept.events.last() {
+        Some(last) if kept.events.len() >= most / 2 => moment(view, last),
+        _ => view.window.from,
+    };
     // The others of an operation are not far from it, and where to look is what a look-up costs: so
     // operations of one time are looked for together.
     let mut operations: BTreeMap<&str, UnixMillis> = BTreeMap::new();
@@ -260,30 +267,34 @@ async fn sample(
         let to = part.last().map_or(*first, |(at, _)| *at);
         let times = around(Window { from: *first, to }, HOUR_MS);
         let ids: Vec<String> = part.iter().map(|(_, id)| id.clone()).collect();
-        let mut args = window(i64::try_from(kept.room() + kept.events.len()).unwrap_or(cap));
+        let mut args = window(i64::try_from(kept.room()).unwrap_or(cap));
         let condition = reader.has_id(&["operation_id"], &ids, Some(times), &mut args);
-        let text = sql::OF_OPERATIONS.replace("{operations}", &condition);
+        let reached = marks(&mut args, [Arg::Int(reached.0)]);
+        let text = sql::OF_OPERATIONS
+            .replace("{operations}", &condition)
+            .replace("{served}", sql::ONLY_SERVED)
+            .replace("{reached}", &reached);
         let text = sql::seen_by(&text, source);
         let text =
             sql::scope(&sql::clock(&text, view.time), &view.scope, sql::EACH_SERIES, &mut args);
         kept.add(reader.events(&text, &args).await?);
     }
-    let earlier = View {
-        window: Window { to: UnixMillis(reached.0.saturating_add(1)), ..view.window },
-        ..view.clone()
-    };
-    for (part, only) in [
-        (&earlier, &[sql::ONLY_LIMITED][..]),
-        (view, &[sql::ONLY_SERVED, sql::ONLY_RETRIES]),
-        (view, &[sql::ONLY_FAILED, sql::ONLY_FIRST]),
-        (view, &[sql::ONLY_SERVED, sql::ONLY_FIRST]),
-    ] {
+    let earlier =
+        View { window: Window { to: reached.plus(Millis(1)), ..view.window }, ..view.clone() };
+    let is_served_first: IsSuch = |s| !s.verdict.limited && s.event.attempt <= 1;
+    let parts: [(&View, &[&str], IsSuch); 4] = [
+        (&earlier, &[sql::ONLY_LIMITED], |s| s.verdict.limited),
+        (view, &[sql::ONLY_SERVED, sql::ONLY_RETRIES], |s| {
+            !s.verdict.limited && s.event.attempt > 1
+        }),
+        (view, &[sql::ONLY_FAILED, sql::ONLY_FIRST], is_served_first),
+        (view, &[sql::ONLY_SERVED, sql::ONLY_FIRST], is_served_first),
+    ];
+    for (part, only, is_such) in parts {
         if kept.room() > 0 {
             // Those that are kept already come again, so that as many more are asked for.
-            let is_limited = only.contains(&sql::ONLY_LIMITED);
-            let known = kept.events.iter().filter(|s| {
-                s.verdict.limited == is_limited && part.window.contains(moment(view, s))
-            });
+            let is_known = |s: &&StoredEvent| is_such(s) && part.window.contains(moment(view, s));
+            let known = kept.events.iter().filter(is_known);
             let limit = i64::try_from(kept.room() + known.count()).unwrap_or(cap);
             let only: Vec<String> = only.iter().map(|&text| text.to_owned()).collect();
             let args =

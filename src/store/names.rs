@@ -72,13 +72,19 @@ impl Reader {
         Ok(read)
     }
 
-    /// The words with these numbers. There can be any number of them, so that none are kept.
+    /// The words with these numbers, and others that this look has read. There can be any number of
+    /// them, so that none are kept for the next one.
     pub(super) async fn words(
         &mut self,
-        ids: BTreeSet<i64>,
-    ) -> Result<HashMap<i64, String>, StoreError> {
-        let named = self.named(sql::WORDS, &ids).await?;
-        Ok(named.into_iter().map(|(id, [word])| (id, word)).collect())
+        mut ids: BTreeSet<i64>,
+    ) -> Result<Arc<HashMap<i64, String>>, StoreError> {
+        ids.retain(|id| !self.words.contains_key(id));
+        if !ids.is_empty() {
+            let named = self.named(sql::WORDS, &ids).await?;
+            let words = Arc::make_mut(&mut self.words);
+            words.extend(named.into_iter().map(|(id, [word])| (id, word)));
+        }
+        Ok(Arc::clone(&self.words))
     }
 
     /// A number and `N` texts of each of `ids`, by a statement with their list (`{ids}`).

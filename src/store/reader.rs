@@ -9,6 +9,7 @@ use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments as _, AssertSqlSafe, Postgres, Row as _, Sqlite, Transaction};
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,6 +108,8 @@ pub(super) struct Reader {
     pub(super) names: Arc<Names>,
     /// Once it was asked for.
     kept: Option<History>,
+    /// Words read so far, by number.
+    pub(super) words: Arc<HashMap<i64, String>>,
 }
 
 /// A transaction that reads.
@@ -146,7 +149,7 @@ impl Reader {
                 pool.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
             ),
         };
-        Ok(Self { snapshot, names: Arc::clone(&store.names), kept: None })
+        Ok(Self { snapshot, names: Arc::clone(&store.names), kept: None, words: Arc::default() })
     }
 
     async fn on_sqlite(
@@ -161,7 +164,7 @@ impl Reader {
             .await?
             .set_progress_handler(20_000, move || tokio::time::Instant::now() < end);
         let snapshot = Snapshot::Sqlite(transaction);
-        Ok(Self { snapshot, names: Arc::clone(&store.names), kept: None })
+        Ok(Self { snapshot, names: Arc::clone(&store.names), kept: None, words: Arc::default() })
     }
 
     /// Since when there are events and sums, in this snapshot.

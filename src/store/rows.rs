@@ -335,7 +335,7 @@ pub(super) const ACTORS_AT: [usize; 4] = [8, 9, 10, 11];
 pub(super) struct Named {
     pub(super) series: Arc<HashMap<i64, Arc<SeriesKey>>>,
     pub(super) classes: Arc<HashMap<i64, Class>>,
-    pub(super) words: HashMap<i64, String>,
+    pub(super) words: Arc<HashMap<i64, String>>,
 }
 
 impl Named {

@@ -124,11 +124,13 @@ SELECT start, here FROM walk WHERE here > 0 ORDER BY start DESC";
 pub(super) const STRETCH_BEFORE: &str = "\
 (SELECT MAX(p.start) FROM spans p WHERE p.width = 5 AND p.start < walk.start AND p.start >= {from})";
 
-/// Attempts of the operations `{operations}` in a window, at most `$3`. The plus signs keep
-/// the planner from the index by time: it is the operations that are few.
+/// Attempts of the operations `{operations}` in a window, at most `$3`, but the limited ones since
+/// `{reached}`, which are known. The plus signs keep the planner from the index by time: it is the
+/// operations that are few.
 pub(super) const OF_OPERATIONS: &str = "\
 WHERE {operations} AND +e.{at} >= $1 AND +e.{at} < $2 AND {scope} \
-AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') LIMIT $3";
+AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') \
+AND ({served} OR +e.{at} < {reached}) LIMIT $3";
 
 /// Limited attempts.
 pub(super) const ONLY_LIMITED: &str = "e.class_id IN (SELECT id FROM classes WHERE limited = 1)";

@@ -121,6 +121,8 @@ impl SqliteStore {
                 .min_connections(0)
                 .acquire_timeout(READER_WAIT)
                 .idle_timeout(Duration::from_mins(1))
+                // A thread of this process answers, which nothing can cut off.
+                .test_before_acquire(false)
                 .connect_lazy_with(reading.clone())
         };
         let (readers, twins) = (pool(READERS), pool(TWINS));
