@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, HashSet};
 /// Most attempts that facts carry. A share among 1,000 refusals is known to three points in a
 /// hundred, and more would hardly change what a step says; reading and judging each takes some 45 µs
 /// of CPU.
-pub const MAX_ATTEMPTS: usize = 2_000;
+pub const MAX_ATTEMPTS: usize = 1_500;
 /// Most stretches that a window is divided into.
 pub const MAX_BUCKETS: i64 = 240;
 /// Ids looked for in one statement.

@@ -275,6 +275,87 @@ fn the_lines_that_are_damaged_are_good_ones() {
     }
 }
 
+/// Texts that a reader may look through again and again, where each of them begins another search.
+const ENDLESS: [&str; 24] = [
+    ":",
+    ",",
+    "\"",
+    "\\",
+    "\\x",
+    "{\"a\":",
+    "\"a\":1,",
+    "[",
+    "{",
+    " ",
+    "=",
+    "a=b&",
+    "a: ",
+    "/",
+    "%25",
+    "<",
+    "-",
+    "a@",
+    "Bearer ",
+    "password=",
+    "https://",
+    "1.",
+    "\\\"a\\\":",
+    "key ",
+];
+
+/// A line with so many bytes of a text in it, at a place that is so many tenths of its length.
+fn stretched(line: &str, text: &str, tenths: usize, bytes: usize) -> Vec<u8> {
+    let at = line.floor_char_boundary(line.len() * tenths / 10);
+    [&line[..at], &text.repeat(bytes / text.len()), &line[at..], "\n"].concat().into_bytes()
+}
+
+/// Fails where a body that is four times as long takes more than nine times as long.
+#[expect(clippy::disallowed_methods, reason = "the tests are about time")]
+fn assert_linear(told: &str, read: impl Fn(&[u8]), body: impl Fn(usize) -> Vec<u8>) {
+    let [short, long] = [15_000, 60_000].map(body);
+    let time = |body: &[u8]| {
+        let started = Instant::now();
+        read(body);
+        started.elapsed()
+    };
+    // What takes no time can't be compared.
+    let all = time(&long);
+    if all > Duration::from_millis(200) {
+        let (part, all) = (time(&short).min(time(&short)), all.min(time(&long)));
+        assert!(all < part * 9, "{told}: {part:?} and then {all:?}");
+    }
+}
+
+#[test]
+fn a_line_four_times_as_long_takes_no_more_than_a_few_times_as_long() {
+    for (name, line) in LINES {
+        let format = Format::named(name);
+        for (text, tenths) in ENDLESS.iter().flat_map(|text| [5, 9].map(|tenths| (text, tenths))) {
+            assert_linear(
+                &format!("{name}, {text:?} at {tenths}"),
+                |body| assert!(read_log(format, body) <= 2),
+                |bytes| stretched(line, text, tenths, bytes),
+            );
+        }
+    }
+}
+
+#[test]
+fn an_event_four_times_as_long_takes_no_more_than_a_few_times_as_long() {
+    let event = native_body();
+    for (text, field) in ENDLESS
+        .iter()
+        .flat_map(|text| ["error code: 1015", "/v1/orders/7", "cloudflare"].map(|at| (text, at)))
+    {
+        let quoted = serde_json::to_string(text).unwrap();
+        let quoted = quoted.trim_matches('"');
+        assert_linear(&format!("{text:?} in {field:?}"), read_native, |bytes| {
+            let many = format!("{field}{}", quoted.repeat(bytes / text.len()));
+            event.replace(field, &many).into_bytes()
+        });
+    }
+}
+
 fn native_body() -> String {
     let event = r#"{"event_id":"01JCH6X8Y4Q2V7M3N9K5R1T6B8","operation_id":"op-7f1c","attempt":2,"occurred_at":"2026-11-11T07:29:00.120Z","duration_ms":84,"service":"checkout","instance":"pod-7","method":"POST","url":"https://api.example.com/v1/orders/7?key=sk-live-0123456789abcdef","status":429,"retry_after":"30","computed_delay_ms":30412,"headers":{"server":"cloudflare","date":"Wed, 11 Nov 2026 07:29:00 GMT","ratelimit":"\"default\";r=0;t=30"},"body_sample":"error code: 1015","count":3}"#;
     format!("[{event},{event}]")

@@ -5,12 +5,14 @@ use super::LineError;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 
-/// A JSON object, key by key as it stands in the line.
+/// A JSON object as it stands in the line.
 #[derive(Debug, Default)]
 pub(super) struct Object {
-    entries: Vec<(String, Value)>,
+    entries: HashMap<String, Value>,
     /// A key that stands twice.
     pub(super) twice: Option<String>,
     /// The line ended before the object did.
@@ -39,10 +41,12 @@ impl<'de> Deserialize<'de> for Object {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
                 let mut object = Object::default();
                 while let Some((key, value)) = map.next_entry::<String, Value>()? {
-                    if object.entries.iter().any(|(known, _)| *known == key) {
-                        object.twice.get_or_insert(key);
-                    } else {
-                        object.entries.push((key, value));
+                    // The first counts.
+                    match object.entries.entry(key) {
+                        Entry::Occupied(known) => {
+                            object.twice.get_or_insert_with(|| known.key().clone());
+                        }
+                        Entry::Vacant(free) => drop(free.insert(value)),
                     }
                 }
                 Ok(object)
@@ -56,7 +60,7 @@ impl<'de> Deserialize<'de> for Object {
 impl Object {
     /// What stands under a key.
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
-        self.entries.iter().find(|(known, _)| known == key).map(|(_, value)| value)
+        self.entries.get(key)
     }
 
     /// Whether a key is there, whatever it holds.
@@ -180,7 +184,8 @@ fn whole_fields(text: &str) -> Option<Object> {
 /// client went away, `-` and nothing where there is no value, `0.001, 0.002` of two tries.
 fn quote_bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let mut done = 0;
+    // Up to where the text is copied, and up to where no value is found: each byte is looked at once.
+    let (mut done, mut barren) = (0, 0);
     let (mut in_string, mut is_escaped) = (false, false);
     for (at, byte) in text.bytes().enumerate() {
         match byte {
@@ -188,11 +193,15 @@ fn quote_bare(text: &str) -> String {
             _ if is_escaped => is_escaped = false,
             b'\\' if in_string => is_escaped = true,
             b'"' => in_string = !in_string,
-            b':' if !in_string => {
-                if let Some(value) = text.get(at + 1..).and_then(bare_value) {
+            b':' if !in_string && at >= barren => {
+                let (value, is_bare) = bare_value(text.get(at + 1..).unwrap_or_default());
+                let end = at + 1 + value.len();
+                if is_bare {
                     out.push_str(text.get(done..=at).unwrap_or_default());
                     out.extend(["\"", value.trim(), "\""]);
-                    done = at + 1 + value.len();
+                    done = end;
+                } else {
+                    barren = end;
                 }
             }
             _ => {}
@@ -201,18 +210,18 @@ fn quote_bare(text: &str) -> String {
     out + text.get(done..).unwrap_or_default()
 }
 
-/// The value that a text begins with, up to the end of its object or a comma that the next key is
-/// behind; `None` where it is no number as logs write it, or one that JSON knows.
-fn bare_value(text: &str) -> Option<&str> {
-    let ends = |(at, c): &(usize, char)| match c {
-        '}' => true,
-        ',' => text.get(at + 1..).is_some_and(|rest| rest.trim_start().starts_with('"')),
-        _ => false,
-    };
-    let (end, _) = text.char_indices().find(ends)?;
-    let value = text.get(..end)?;
-    let is_number = value.bytes().all(|b| b.is_ascii_digit() || b" .,:+-".contains(&b));
-    (is_number && serde_json::from_str::<Value>(value).is_err()).then_some(value)
+/// What a text begins with that may be a number as logs write it, and whether it is one that JSON
+/// doesn't know: it ends with its object, or at a comma that the next key is behind.
+fn bare_value(text: &str) -> (&str, bool) {
+    let rest = |at: usize| text.get(at..).unwrap_or_default();
+    let end = text.bytes().enumerate().find(|(at, byte)| match byte {
+        b',' => rest(at + 1).trim_start().starts_with('"'),
+        byte => !byte.is_ascii_digit() && !b" .:+-".contains(byte),
+    });
+    let at = end.map_or(text.len(), |(at, _)| at);
+    let value = text.get(..at).unwrap_or_default();
+    let is_whole = matches!(end, Some((_, b'}' | b',')));
+    (value, is_whole && serde_json::from_str::<Value>(value).is_err())
 }
 
 /// Turns `\xHH`, which Apache and Varnish write for bytes that they hold for unprintable, into what
