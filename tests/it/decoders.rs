@@ -305,8 +305,8 @@ const ENDLESS: [&str; 24] = [
 
 /// A line with so many bytes of a text in it, at a place that is so many tenths of its length.
 fn stretched(line: &str, text: &str, tenths: usize, bytes: usize) -> Vec<u8> {
-    let at = line.floor_char_boundary(line.len() * tenths / 10);
-    [&line[..at], &text.repeat(bytes / text.len()), &line[at..], "\n"].concat().into_bytes()
+    let (head, tail) = line.split_at(line.floor_char_boundary(line.len() * tenths / 10));
+    [head, &text.repeat(bytes / text.len()), tail, "\n"].concat().into_bytes()
 }
 
 /// Fails where a body that is four times as long takes more than nine times as long.
