@@ -83,6 +83,97 @@ backend app
     )
 }
 
+/// HAProxy that logs as documented, sends again, and then to another server (`option redispatch`):
+/// `/limited` and all else finds one dead server of two, `/dead` two, and `/unwell` a server whose 503
+/// it doesn't take, and behind it a dead one.
+fn haproxy_that_redispatches(next: u16, unwell: u16) -> Gateway {
+    let text = documented("HAProxy", "haproxy");
+    let line = text.lines().find(|line| line.trim_start().starts_with("log-format")).unwrap();
+    let dead = free_port();
+    haproxy_with(
+        &format!(
+            "
+global
+  log stdout len 8192 format raw local0
+defaults
+  mode http
+  log global
+  timeout connect 2s
+  timeout client 5s
+  timeout server 5s
+  unique-id-format %[uuid()]
+  option redispatch 1
+  retries 1
+  balance roundrobin
+{line}
+frontend api
+  bind 127.0.0.1:{{port}}
+  http-request set-var(txn.rid) req.hdr(X-Request-Id)
+  http-request set-var(txn.path) path
+  use_backend dead if {{ path_beg /dead }}
+  use_backend unwell if {{ path_beg /unwell }}
+  default_backend half
+backend half
+  http-response set-var(txn.us) status
+  server gone 127.0.0.1:{dead}
+  server live 127.0.0.1:{{next}}
+backend dead
+  http-response set-var(txn.us) status
+  server gone 127.0.0.1:{dead}
+  server lost 127.0.0.1:{dead}
+backend unwell
+  retry-on 503 conn-failure
+  http-response set-var(txn.us) status
+  server unwell 127.0.0.1:{unwell}
+  server gone 127.0.0.1:{dead}
+"
+        ),
+        next,
+    )
+}
+
+/// nginx that logs as documented and asks the next server (`proxy_next_upstream`): as HAProxy above;
+/// `/again` asks a second group by an internal redirect.
+fn nginx_that_asks_the_next(next: u16, unwell: u16) -> Gateway {
+    let format =
+        documented("nginx", "nginx").replace("/var/log/nginx/diag.ndjson", "{dir}/diag.ndjson");
+    let dead = free_port();
+    nginx_with(
+        &format!(
+            "{format}
+  upstream half {{ server 127.0.0.1:{dead} max_fails=0; server 127.0.0.1:{{next}} backup; }}
+  upstream dead {{ server 127.0.0.1:{dead} max_fails=0; server 127.0.0.1:{dead} backup max_fails=0; }}
+  upstream unwell {{ server 127.0.0.1:{unwell} max_fails=0; server 127.0.0.1:{dead} backup max_fails=0; }}
+  server {{
+    listen 127.0.0.1:{{port}};
+    proxy_next_upstream error http_503;
+    proxy_intercept_errors on;
+    location /dead {{ proxy_pass http://dead; }}
+    location /unwell {{ proxy_pass http://unwell; }}
+    location /again {{ error_page 502 = @second; proxy_pass http://unwell; }}
+    location @second {{ rewrite ^ /limited break; proxy_pass http://half; }}
+    location / {{ proxy_pass http://half; }}
+  }}"
+        ),
+        next,
+    )
+}
+
+/// A server that answers everything with 503.
+fn unwell() -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let mut head = [0; 4096];
+            drop(stream.read(&mut head));
+            let answer = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+            drop(stream.write_all(answer.as_bytes()));
+        }
+    });
+    port
+}
+
 /// The log of a gateway with a line for `id`, once it is written.
 fn log_with(gateway: &Gateway, id: &str) -> String {
     let files = [log_of(gateway), gateway.folder().join("output.log")];
@@ -264,4 +355,91 @@ async fn what_a_gateway_sent_again_is_counted_from_its_own_log() {
     );
     assert_eq!(event["ladder"]["upstream_requests"], 3);
     assert_eq!(event["verdict"]["hidden_retries"], 2);
+}
+
+/// The attempt that a client reported as `id`, with a gateway's log beside it: the event, and what
+/// that gateway's hop says.
+async fn seen_through(
+    app: &TestApp,
+    format: &str,
+    gateway: &Gateway,
+    path: &str,
+    status: u16,
+) -> (Value, Value) {
+    let id = format!("{format}{}", path.replace('/', "-"));
+    let raw = get(gateway.port(), path, &id);
+    assert!(raw.starts_with(&format!("HTTP/1.1 {status} ")), "{id}: {raw}");
+    let answer = app.post("/v1/events", &reported(&id, path, &raw)).await;
+    assert_eq!(answer.json()["stored"], 1, "{id}: {}", answer.text);
+    let log = log_with(gateway, &id);
+    let line = log.lines().find(|line| line.contains(&id)).unwrap();
+    let address = format!("/v1/access-logs/{format}?service=checkout&host=api.example.com");
+    let answer = app.post_text(&address, "text/plain", format!("{line}\n")).await;
+    assert_eq!(answer.json()["stored"], 1, "{id}: {} of {line}", answer.text);
+    let event = app.get(&format!("/api/v1/events/c-{id}")).await.json()["items"][0].clone();
+    let hops = event["ladder"]["hops"].as_array().unwrap();
+    let hop = hops.iter().find(|hop| hop["name"] == format).unwrap().clone();
+    (event, hop)
+}
+
+/// A field of the one line behind a hop.
+fn logged<'a>(hop: &'a Value, name: &str) -> &'a str {
+    let fields = hop["logged"][0]["fields"].as_array().unwrap();
+    let field = fields.iter().find(|field| field["name"] == name);
+    field.unwrap_or_else(|| panic!("{name}: {hop}"))["value"].as_str().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn haproxys_redispatch_from_a_dead_server_is_read_with_the_server_that_answered() {
+    let app = TestApp::start().await;
+    let gateway = haproxy_that_redispatches(application(), unwell());
+    let (event, hop) = seen_through(&app, "haproxy", &gateway, "/limited", 429).await;
+    assert_eq!(
+        (logged(&hop, "retries"), logged(&hop, "server"), logged(&hop, "term_state")),
+        ("+1", "live", "--")
+    );
+    assert_eq!((&hop["got"], &hop["resent"]), (&json!("429"), &json!(1)), "{event:#}");
+    assert_eq!(hop["retry_layer"], "gateway");
+    assert_eq!(event["verdict"]["hidden_retries"], 1, "{event:#}");
+    assert_eq!(event["verdict"]["reached_origin"], "yes", "{event:#}");
+    assert_ne!(event["verdict"]["returned_by"], "haproxy", "{event:#}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redispatch_that_met_a_dead_server_does_not_deny_that_the_one_before_it_was_asked() {
+    let app = TestApp::start().await;
+    let gateway = haproxy_that_redispatches(application(), unwell());
+    // HAProxy writes the same of both, though in the second case a server did the work and said 503.
+    for path in ["/dead", "/unwell"] {
+        let (event, hop) = seen_through(&app, "haproxy", &gateway, path, 503).await;
+        assert_eq!((logged(&hop, "retries"), logged(&hop, "term_state")), ("+1", "SC"));
+        assert_eq!(event["verdict"]["returned_by"], "haproxy", "{event:#}");
+        assert_eq!(event["verdict"]["reached_origin"], "unknown", "{event:#}");
+        assert_eq!(hop["asked_nobody"], false, "{event:#}");
+        assert_eq!(event["verdict"]["hidden_retries"], 1, "{event:#}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nginxs_lists_of_upstreams_are_read_by_try_and_by_group() {
+    let app = TestApp::start().await;
+    let gateway = nginx_that_asks_the_next(application(), unwell());
+    for (path, status, statuses, who, reached) in [
+        ("/limited", 429, "502, 429", None, "yes"),
+        ("/dead", 502, "502, 502", Some("nginx"), "no"),
+        ("/unwell", 502, "503, 502", Some("nginx"), "yes"),
+        ("/again", 429, "503, 502 : 502, 429", None, "yes"),
+    ] {
+        let (event, hop) = seen_through(&app, "nginx", &gateway, path, status).await;
+        assert_eq!(logged(&hop, "upstream_status"), statuses, "{path}");
+        assert_eq!(event["verdict"]["reached_origin"], reached, "{path}: {event:#}");
+        let by = event["verdict"]["returned_by"].as_str().unwrap();
+        assert!(who.map_or(by != "nginx", |who| by == who), "{path}: {event:#}");
+        assert_eq!(event["verdict"]["hidden_retries"], 1, "{path}: {event:#}");
+        assert_eq!(hop["resent"], 1, "{path}: {event:#}");
+    }
+    // Served in the end: the line is kept because it was sent again.
+    let (event, hop) = seen_through(&app, "nginx", &gateway, "/orders", 200).await;
+    assert_eq!((&hop["got"], &hop["resent"]), (&json!("502, 200"), &json!(1)), "{event:#}");
+    assert_eq!(event["ladder"]["upstream_requests"], 2, "{event:#}");
 }

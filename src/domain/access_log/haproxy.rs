@@ -17,15 +17,18 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     let state: String = line.value("term_state").unwrap_or_default().chars().take(2).collect();
     let upstream_status = line.code("upstream_status");
     let has_server = line.value("server").is_some_and(|server| server != "<NOSRV>");
-    // `-1` as connect time: no connection was made.
+    let retries = line.value("retries");
+    // The last try went to another server; what those before it came to isn't logged.
+    let was_redispatched = retries.is_some_and(|text| text.starts_with('+'));
+    // Below 0: the last try made no connection.
     let contacted = match line.number("t_connect_ms") {
         Some(ms) if ms >= 0.0 => Tri::Yes,
+        Some(_) if was_redispatched => Tri::Unknown,
         Some(_) => Tri::No,
         None if line.logs("server") && !has_server => Tri::No,
         None => Tri::Unknown,
     };
-    let retries = line.value("retries").map(|text| text.trim_start_matches('+'));
-    let retries = retries.and_then(|text| text.parse::<u32>().ok());
+    let retries = retries.and_then(|text| text.trim_start_matches('+').parse::<u32>().ok());
     let tries = retries.map(|n| n.saturating_add(u32::from(has_server || n > 0)));
     let seen = line.quote(&SHOWN);
     let finding = match state.as_str() {

@@ -353,6 +353,32 @@ fn a_line_of_another_product_is_refused_by_name_and_comments_are_no_mistakes() {
     }
 }
 
+#[test]
+fn haproxys_stock_line_says_that_the_last_try_went_elsewhere() {
+    let line = |server: &str, times: &str, status: u16, state: &str, retries: &str| {
+        format!(
+            "192.0.2.7:38088 [01/Dec/2026:01:54:22.229] api app/{server} {times} {status} 51 - - \
+             {state} 1/1/0/0/{retries} 0/0 \"GET /a HTTP/1.1\""
+        )
+    };
+    for (server, times, status, state, retries, reached) in [
+        ("live", "0/0/5/0/5", 429, "----", "+1", Tri::Yes),
+        // A server before this one may have answered.
+        ("dead", "0/1/-1/-1/2", 503, "SC--", "+2", Tri::Unknown),
+        // The same dead server three times over.
+        ("dead", "0/0/-1/-1/3008", 503, "SC--", "3", Tri::No),
+    ] {
+        let text = line(server, times, status, state, retries);
+        let record = parse(None, text.as_bytes()).unwrap();
+        assert_eq!(record.facts.value("server"), Some(server), "{text}");
+        assert_eq!(record.facts.value("retries"), Some(retries), "{text}");
+        let verdict = judged(None, &text);
+        assert_eq!(verdict.reached_origin, reached, "{text}");
+        let resent: u32 = retries.trim_start_matches('+').parse().unwrap();
+        assert_eq!(verdict.hidden_retries, Some(resent), "{text}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
 
