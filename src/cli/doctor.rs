@@ -11,7 +11,9 @@ use crate::config::{Config, Origin};
 use crate::domain::stored::History;
 use crate::domain::time::{MINUTE_MS, UnixMillis};
 use crate::notify::client::{Client, Method, Outgoing};
-use crate::store::{Difference, IdFault, Mended, Recount, Store, StoreError, Verified};
+use crate::store::{
+    Difference, IdFault, Mended, ReceiverHold, ReceiverKey, Recount, Store, StoreError, Verified,
+};
 use std::error::Error;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -51,20 +53,29 @@ enum Finding {
     Bad(String),
 }
 
+/// What other checks need to know of the store; nothing where there is none that can be asked.
+#[derive(Default)]
+struct Known {
+    /// The time of its newest event.
+    last: Option<UnixMillis>,
+    /// Receivers that nothing is sent to now.
+    holds: Vec<(ReceiverKey, ReceiverHold)>,
+}
+
 /// Runs the command. Exit status 1 where a check fails.
 pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let config = args.settings.load()?;
     let runtime = super::runtime()?;
     let now = SystemClock.now();
-    let (store, last) = runtime.block_on(check_store(&config));
+    let (store, known) = runtime.block_on(check_store(&config, now));
     let mut findings = vec![
         ("settings", settings_found(&config)),
         ("doors", runtime.block_on(check_doors(&config))),
         ("store", store),
         ("disk", check_disk(&config)),
-        ("clock", check_clock(now, last)),
+        ("clock", check_clock(now, known.last)),
     ];
-    let receivers = runtime.block_on(check_receivers(&config));
+    let receivers = runtime.block_on(check_receivers(&config, &known.holds));
     findings.extend(receivers.into_iter().map(|finding| ("receivers", finding)));
     if args.verify || args.repair {
         let found = runtime.block_on(verify(&config, args.repair));
@@ -118,8 +129,8 @@ fn settings_found(config: &Config) -> Finding {
 }
 
 /// Whether each receiver can be reached: any answer to a HEAD of its host's root is good enough. No
-/// notification is sent.
-async fn check_receivers(config: &Config) -> Vec<Finding> {
+/// notification is sent, and nothing at all to one that wants to be left alone.
+async fn check_receivers(config: &Config, holds: &[(ReceiverKey, ReceiverHold)]) -> Vec<Finding> {
     let receivers = &config.notify.receivers;
     if receivers.is_empty() {
         return vec![Finding::Note("none: this server tells nobody of alerts".to_owned())];
@@ -132,6 +143,12 @@ async fn check_receivers(config: &Config) -> Vec<Finding> {
     let mut findings = Vec::new();
     for receiver in receivers {
         let (name, kind, origin) = (receiver.name(), receiver.kind.as_str(), receiver.origin());
+        let mark = receiver.mark();
+        let is_its = |key: &ReceiverKey| key.name == name && key.address == mark;
+        if let Some((_, hold)) = holds.iter().find(|(key, _)| is_its(key)) {
+            findings.push(held(&format!("{name} ({kind}): {origin}"), *hold));
+            continue;
+        }
         let url = format!("{origin}/");
         let request =
             Outgoing { method: Method::HEAD, url: &url, headers: &[], body: None, most_bytes: 0 };
@@ -141,6 +158,22 @@ async fn check_receivers(config: &Config) -> Vec<Finding> {
         });
     }
     findings
+}
+
+/// What a receiver said about being sent to, and what can be done about it.
+fn held(receiver: &str, hold: ReceiverHold) -> Finding {
+    match hold.gone_at {
+        Some(at) => Finding::Bad(format!(
+            "{receiver} answered 410 Gone at {}, and nothing is sent to it since: put its url right, \
+             or start serve anew to have it tried once more",
+            at.to_rfc3339()
+        )),
+        None => Finding::Note(format!(
+            "{receiver} asked with Retry-After for nothing before {}; what it is to be told waits \
+             until then, and it was not asked now",
+            hold.until.to_rfc3339()
+        )),
+    }
 }
 
 async fn check_doors(config: &Config) -> Finding {
@@ -153,19 +186,22 @@ async fn check_doors(config: &Config) -> Finding {
     }
 }
 
-/// Asks the store, where there is one, and beside that for the time of its newest event.
-async fn check_store(config: &Config) -> (Finding, Option<UnixMillis>) {
+/// Asks the store, where there is one, and beside that for what other checks need to know.
+async fn check_store(config: &Config, now: UnixMillis) -> (Finding, Known) {
     let url = config.store.shown();
     if let Some(file) = config.store.file().filter(|file| !file.exists()) {
         let text = format!("{} does not exist yet; serve makes it", file.display());
-        return (Finding::Note(text), None);
+        return (Finding::Note(text), Known::default());
     }
     if let Some((path, error)) = config.store.file().and_then(|file| unwritable(&file)) {
-        return (Finding::Bad(format!("{} can't be written: {error}", path.display())), None);
+        return (
+            Finding::Bad(format!("{} can't be written: {error}", path.display())),
+            Known::default(),
+        );
     }
     let store = match Store::open(config.store.database_url.expose()).await {
         Ok(store) => store,
-        Err(error) => return (Finding::Bad(format!("{url}: {}", chain(&error))), None),
+        Err(error) => return (Finding::Bad(format!("{url}: {}", chain(&error))), Known::default()),
     };
     let finding = match store.ready().await {
         Ok(()) => {
@@ -179,9 +215,12 @@ async fn check_store(config: &Config) -> (Finding, Option<UnixMillis>) {
         }
         Err(error) => Finding::Bad(format!("{url}: {}", chain(&error))),
     };
-    let last = store.last_event_at().await.ok().flatten();
+    let known = Known {
+        last: store.last_event_at().await.ok().flatten(),
+        holds: store.holds(now).await.unwrap_or_default(),
+    };
     store.close().await.ok();
-    (finding, last)
+    (finding, known)
 }
 
 /// The first of SQLite's files that is there and can't be written by who runs this.

@@ -2,6 +2,10 @@
 
 use crate::support::Process;
 use crate::support::process::{post, run};
+use retrylens::clock::{Clock as _, SystemClock};
+use retrylens::config::{Config, Sources};
+use retrylens::domain::time::Millis;
+use retrylens::store::{ReceiverKey, Store};
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::sync::Mutex;
@@ -208,6 +212,59 @@ fn doctor_says_whether_receivers_answer_and_at_which_port() {
     for head in answering.join().unwrap() {
         assert!(head.starts_with("HEAD / HTTP/1.1"), "nothing is sent to its path: {head}");
     }
+}
+
+#[tokio::test]
+async fn doctor_tells_of_receivers_that_want_to_be_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nobody listens there: whoever asked it would say so.
+    let receivers = |pager: &str| {
+        let one = |name: &str, path: &str| {
+            format!(
+                "{{name = \"{name}\", kind = \"alertmanager\", url = \"http://127.0.0.1:1/{path}\"}}"
+            )
+        };
+        format!("[{}, {}]", one("pager", pager), one("chat", "chat"))
+    };
+    let settings = |receivers: &str| {
+        let text = format!("receivers = {receivers}\n");
+        std::fs::write(folder.path().join("retrylens.toml"), text).unwrap();
+    };
+    let sources = Sources {
+        flags: vec![("receivers".to_owned(), receivers("pager"))],
+        environment: Vec::new(),
+        file: None,
+    };
+    let keys = Config::load(&sources).unwrap().notify.receivers;
+    let [pager, chat] = [&keys[0], &keys[1]]
+        .map(|one| ReceiverKey { name: one.name().to_owned(), address: one.mark() });
+    let database = format!("sqlite://{}", folder.path().join("retrylens.db").display());
+    let store = Store::open(&database).await.unwrap();
+    let now = SystemClock.now();
+    store.note_gone(&pager, now).await.unwrap();
+    let until = now.plus(Millis(3_600_000));
+    store.hold_back(&chat, until).await.unwrap();
+    store.close().await.unwrap();
+    settings(&receivers("pager"));
+    let doctor = || run(folder.path(), &["doctor", "--config", "retrylens.toml"]);
+    let output = doctor();
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let gone = format!(
+        "FAIL  receivers pager (alertmanager): http://127.0.0.1:1 answered 410 Gone at {}",
+        now.to_rfc3339()
+    );
+    assert!(said.contains(&gone) && said.contains("put its url right"), "{said}");
+    let held = format!(
+        "note  receivers chat (alertmanager): http://127.0.0.1:1 asked with Retry-After for nothing \
+         before {}",
+        until.to_rfc3339()
+    );
+    assert!(said.contains(&held), "{said}");
+    // Another address has said nothing yet: it is asked.
+    settings(&receivers("moved"));
+    let said = text(&doctor().stdout);
+    assert!(!said.contains("410") && said.contains("FAIL  receivers pager"), "{said}");
 }
 
 /// Loads a running program from several threads, ends it by `signal` in the middle, and gives the
