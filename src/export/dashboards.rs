@@ -533,6 +533,19 @@ fn own(settings: &AlertSettings, base: &str) -> Value {
             red_from: None,
         },
         Panel {
+            id: 10,
+            title: "Receivers that are gone",
+            description: "1 for a receiver that answered 410 Gone: nothing is sent to it until its url is put right or retrylens starts anew.",
+            unit: "short",
+            draw: Draw::Lines,
+            width: 12,
+            targets: vec![(
+                "max by (receiver) (retrylens_receiver_gone)".to_owned(),
+                "{{receiver}}",
+            )],
+            red_from: Some(1.0),
+        },
+        Panel {
             id: 7,
             title: "Values folded into other a second",
             description: "Events counted under the name other, since there were too many values of a label.",
@@ -548,7 +561,7 @@ fn own(settings: &AlertSettings, base: &str) -> Value {
             description: "Series of retrylens that Prometheus holds; a process shows at most 10,000.",
             unit: "short",
             draw: Draw::Lines,
-            width: 6,
+            width: 12,
             targets: vec![(
                 r#"count by (instance) ({__name__=~"retrylens_.+"})"#.to_owned(),
                 "{{instance}}",
@@ -561,7 +574,7 @@ fn own(settings: &AlertSettings, base: &str) -> Value {
             description: "Versions that run now.",
             unit: "short",
             draw: Draw::Table,
-            width: 6,
+            width: 12,
             targets: vec![(
                 "count by (version, revision) (retrylens_build_info)".to_owned(),
                 "processes",

@@ -79,6 +79,40 @@ fn promtool_takes_the_rule_file_without_a_complaint() {
     assert_eq!(promtool::check(&file.to_string()), count);
 }
 
+#[test]
+fn the_documented_rule_tells_of_a_receiver_that_is_gone_on_any_replica() {
+    let docs = read(&top().join("docs/alerts.md"));
+    let section = docs.split("\n## ").find(|part| part.starts_with("Receivers\n")).unwrap();
+    let rule = section.split("```yaml\n").nth(1).unwrap().split("```").next().unwrap();
+    assert_eq!(promtool::check(rule), 1);
+    let gone = |instance: &str, receiver: &str, values: &str| {
+        let series =
+            format!("retrylens_receiver_gone{{instance=\"{instance}\",receiver=\"{receiver}\"}}");
+        json!({"series": series, "values": values})
+    };
+    let firing = |at: &str, receivers: &[&str]| {
+        let samples: Vec<Value> = receivers
+            .iter()
+            .map(|receiver| json!({"labels": format!("{{receiver=\"{receiver}\"}}"), "value": 1}))
+            .collect();
+        let expr =
+            "sum by (receiver) (ALERTS{alertname=\"RetrylensReceiverGone\",alertstate=\"firing\"})";
+        json!({"expr": expr, "eval_time": at, "exp_samples": samples})
+    };
+    let test = json!({
+        "interval": "1m",
+        "input_series": [
+            gone("one", "pager", "0x4 1x20 0x20"),
+            gone("two", "pager", "0x40"),
+            gone("one", "chat", "0x40"),
+        ],
+        "promql_expr_test": [
+            firing("9m", &[]), firing("10m", &["pager"]), firing("25m", &["pager"]), firing("26m", &[]),
+        ],
+    });
+    promtool::test(rule, &[test]).unwrap();
+}
+
 /// The three dashboards by name.
 fn dashboards() -> Vec<(&'static str, Value)> {
     let names = retrylens::export::dashboards::NAMES;
