@@ -227,7 +227,7 @@ async fn sample(
     let window = |limit: i64| {
         vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0), Arg::Int(limit)]
     };
-    let mut kept = Kept { most, ..Kept::default() };
+    let mut kept = Sampled { most, ..Sampled::default() };
     // A row counts for at least one attempt.
     if counted <= cap || reader.attempt_rows(view, source, cap + 1).await? <= cap {
         kept.add(reader.attempts(view, source, &[], window(cap)).await?);
@@ -319,15 +319,15 @@ fn moment(view: &View, stored: &StoredEvent) -> UnixMillis {
     }
 }
 
-/// Attempts kept so far, each once.
+/// Attempts taken into the sample so far, each once.
 #[derive(Default)]
-struct Kept {
+struct Sampled {
     most: usize,
     events: Vec<StoredEvent>,
     seen: HashSet<(String, UnixMillis)>,
 }
 
-impl Kept {
+impl Sampled {
     fn room(&self) -> usize {
         self.most.saturating_sub(self.events.len())
     }
