@@ -238,6 +238,9 @@ fn settings_are_flags_as_with_serve_and_nothing_else_counts() {
         assert!(errors.contains(said), "{errors}");
     }
     assert!(!folder.path().join("own.db").exists());
+    let help = crate::support::process::run(folder.path(), &["demo", "--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("--listen") && !help.contains("--database-url"), "{help}");
 }
 
 #[test]

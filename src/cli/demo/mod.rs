@@ -27,6 +27,7 @@ use story::Story;
 /// The data lies in a temporary folder and goes when the command ends. Nothing of your own data is
 /// used, and of your settings only those that stand behind the command (and `RETRYLENS_LISTEN`).
 #[derive(clap::Args, Debug)]
+#[command(mut_arg("database_url", |flag| flag.hide(true)))]
 pub(super) struct Args {
     #[command(flatten)]
     settings: SettingArgs,
