@@ -506,14 +506,23 @@ impl Reader<'_> {
         raw: Option<&RawValue>,
         cap: usize,
     ) -> Result<Option<String>, Fault> {
+        let before = self.shortened;
         let text = self.stored(Rules::Text, field, raw)?;
-        Ok(text.map(|text| self.shorten(text, cap)))
+        let text = text.map(|text| self.shorten(text, cap));
+        self.count_once(before);
+        Ok(text)
     }
 
     fn redacted(&mut self, text: &str) -> String {
         let redacted = redact::text(text);
         self.redactions = self.redactions.saturating_add(redacted.count);
         redacted.text
+    }
+
+    /// Counts what was cut of one text since `before` as one: a long one is cut before anything looks
+    /// at it, and then to its cap.
+    fn count_once(&mut self, before: u64) {
+        self.shortened = self.shortened.min(before.saturating_add(1));
     }
 
     fn shorten(&mut self, text: String, cap: usize) -> String {
@@ -553,8 +562,11 @@ impl Reader<'_> {
     /// A text by which things are told apart: redacted as a whole, and cut so that different ones
     /// stay different.
     fn id(&mut self, field: &'static str, raw: Option<&RawValue>) -> Result<Option<String>, Fault> {
+        let before = self.shortened;
         let text = self.raw_text(field, raw, fields::clean)?;
-        Ok(text.map(|text| self.stored_id(&text)))
+        let id = text.map(|text| self.stored_id(&text));
+        self.count_once(before);
+        Ok(id)
     }
 
     /// An id that many events share.
@@ -563,7 +575,10 @@ impl Reader<'_> {
         field: &'static str,
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
-        self.stored(Rules::Id, field, raw)
+        let before = self.shortened;
+        let name = self.stored(Rules::Id, field, raw)?;
+        self.count_once(before);
+        Ok(name)
     }
 
     fn stored_id(&mut self, text: &str) -> String {
@@ -585,8 +600,11 @@ impl Reader<'_> {
         field: &'static str,
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
+        let before = self.shortened;
         let text = self.stored(Rules::Body, field, raw)?;
-        Ok(text.map(|text| self.shorten(text, MAX_BODY_SAMPLE)))
+        let text = text.map(|text| self.shorten(text, MAX_BODY_SAMPLE));
+        self.count_once(before);
+        Ok(text)
     }
 
     /// A hash; a raw value is hashed or refused, by setting.
@@ -678,6 +696,7 @@ impl Reader<'_> {
     /// Host and route; `host` and `route` win over what `url` says.
     fn upstream(&mut self, slots: &Slots<'_>) -> Result<(String, Option<String>), Fault> {
         const EXPECTED: &str = "expected a host name such as \"api.example.com\"";
+        let before = self.changes();
         let url = self.raw_text("url", slots.url, fields::clean)?;
         let host = self.raw_text("host", slots.host, fields::clean)?;
         let mut new = None;
@@ -687,7 +706,6 @@ impl Reader<'_> {
                 Err(unknown) => new = Some(unknown),
             }
         }
-        let before = self.changes();
         let root = url.as_ref().map(|_| "/".to_owned());
         let sent = [("url", url), ("host", host)];
         let mut parts = Vec::with_capacity(2);
@@ -717,7 +735,11 @@ impl Reader<'_> {
         }
         let route = match (self.given_route(slots)?, path) {
             (None, None) => root,
-            (None, Some(path)) => self.route(path),
+            (None, Some(path)) => {
+                let route = self.route(path);
+                self.count_once(before.1);
+                route
+            }
             (given, _) => given,
         };
         Ok((host, route))
@@ -725,8 +747,11 @@ impl Reader<'_> {
 
     /// The route by its own field.
     fn given_route(&mut self, slots: &Slots<'_>) -> Result<Option<String>, Fault> {
+        let before = self.shortened;
         let route = self.raw_text("route", slots.route, fields::clean)?;
-        Ok(route.and_then(|route| self.route(&route)))
+        let route = route.and_then(|route| self.route(&route));
+        self.count_once(before);
+        Ok(route)
     }
 
     fn host(&mut self, host: &str) -> String {

@@ -408,8 +408,28 @@ fn what_is_too_long_is_cut_and_ids_stay_apart() {
     );
     let decoded = read(&with("error_code", json!("e".repeat(65_536))).to_string()).unwrap();
     assert_eq!(decoded.events[0].1.error_code.as_ref().unwrap().len(), 128);
-    assert!(decoded.shortened >= 1);
+    assert_eq!(decoded.shortened, 1);
     assert_eq!(rejected(&with("host", json!(a))).field.as_deref(), Some("host"));
+}
+
+#[test]
+fn a_text_longer_than_32_kib_was_counted_twice_as_shortened() {
+    let long = |unit: &str| unit.repeat(40_000 / unit.len());
+    for (field, value) in [
+        ("error_code", json!(long("error "))),
+        ("body_sample", json!(long("a"))),
+        ("operation_id", json!(long("a"))),
+        ("instance", json!(long("pod "))),
+        ("route", json!(long("/orders"))),
+        ("url", json!(format!("https://h.example{}", long("/orders")))),
+        ("headers", json!({"server": long("nginx ")})),
+    ] {
+        let decoded = read(&with(field, value).to_string()).unwrap();
+        assert_eq!((decoded.events.len(), decoded.shortened), (1, 1), "{field}");
+    }
+    let mut two = with("error_code", json!(long("e")));
+    two["body_sample"] = json!(long("b"));
+    assert_eq!(read(&two.to_string()).unwrap().shortened, 2);
 }
 
 #[test]
