@@ -5,9 +5,11 @@
 //! - [`otlp`]: traces of OpenTelemetry, as protobuf or JSON.
 //! - [`response`]: one response as text (`curl -i`, `curl -v`, raw HTTP).
 //! - [`har`]: a browser's or a proxy's HAR file.
+//! - [`authority`]: user information, host and the rest of an address.
 //! - [`case`]: the NDJSON line of `retrylens classify --ndjson`.
 
 pub mod access_log;
+mod authority;
 pub mod body;
 pub mod case;
 pub mod har;

@@ -6,6 +6,7 @@
 //! guess or leave out is said in [`Parsed::problems`]. It never judges the response.
 
 use crate::domain::response::{HeaderFields, RequestFacts, Response};
+use crate::ingest::authority;
 
 /// Longest body that is kept, in bytes of UTF-8. What lies beyond never names a limit.
 pub const BODY_CAP: usize = 64 * 1024;
@@ -524,11 +525,7 @@ fn command(line: &str, request: &mut RequestFacts) {
 /// Takes host and path from an absolute address.
 pub(crate) fn address(url: &str, request: &mut RequestFacts) {
     let Some((scheme, rest)) = url.split_once("://") else { return };
-    let (authority, path) = match rest.find(['/', '?', '#']) {
-        Some(at) => split_at(rest, at).unwrap_or((rest, "")),
-        None => (rest, ""),
-    };
-    let host = authority.rsplit('@').next().unwrap_or(authority);
+    let authority::Parts { host, tail: path, .. } = authority::split(Some(scheme), rest);
     let port = if scheme.eq_ignore_ascii_case("http") { ":80" } else { ":443" };
     request.host = host_of(host.strip_suffix(port).unwrap_or(host));
     request.path = Some(if path.starts_with('/') { without_query(path) } else { "/".to_owned() });

@@ -39,6 +39,7 @@ use crate::domain::classify::Responder;
 use crate::domain::response::Response;
 use crate::domain::spelling::spelled_enum;
 use crate::domain::time::UnixMillis;
+use crate::ingest::authority;
 use line::Object;
 use serde_json::Value;
 use std::borrow::Cow;
@@ -363,10 +364,9 @@ impl LogRecord {
     /// Takes path and host from a request target.
     fn target(&mut self, target: &str) {
         let (host, path) = match target.split_once("://") {
-            Some((_, rest)) => {
-                let end = rest.find('/').unwrap_or(rest.len());
-                let (host, path) = rest.split_at_checked(end).unwrap_or((rest, ""));
-                (Some(host), if path.is_empty() { "/" } else { path })
+            Some((scheme, rest)) => {
+                let parts = authority::split(Some(scheme), rest);
+                (Some(parts.host), if parts.tail.starts_with('/') { parts.tail } else { "/" })
             }
             None => (None, target),
         };

@@ -1,5 +1,7 @@
 //! Host and route out of what was sent: no user, no default port, no query string.
 
+use crate::ingest::authority;
+
 /// What an address told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Upstream<'a> {
@@ -24,17 +26,15 @@ impl<'a> Upstream<'a> {
 /// `api.example.com:443`. `None` where no host is in it.
 pub(super) fn parse(text: &str) -> Option<Upstream<'_>> {
     let (scheme, rest) = text.split_once("://").map_or((None, text), |(s, r)| (Some(s), r));
-    let end = rest.find(['/', '?', '#', '\\']).unwrap_or(rest.len());
-    let (authority, tail) = rest.split_at_checked(end)?;
-    let (path, query) = without_query(tail);
-    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(u, h)| (Some(u), h));
-    let host = without_default_port(scheme, host);
+    let parts = authority::split(scheme, rest);
+    let (path, query) = without_query(parts.tail);
+    let host = without_default_port(scheme, parts.host);
     let host = host.strip_suffix('.').unwrap_or(host);
     is_host(host).then_some(Upstream {
         host,
         path: (!path.is_empty()).then_some(path),
         query,
-        had_user: user.is_some(),
+        had_user: parts.had_user,
     })
 }
 
@@ -97,6 +97,7 @@ mod tests {
             ("https://h.example:80/", Some(("h.example:80", Some("/"), None, false))),
             ("http://u:p@h.example/a#f", Some(("h.example", Some("/a"), Some("f"), true))),
             ("https://h.example?q=1", Some(("h.example", None, Some("q=1"), false))),
+            ("admin:8443/9@h.example", Some(("h.example", None, None, true))),
             ("u@h.example", Some(("h.example", None, None, true))),
             ("https://[2001:db8::1]:443/x", Some(("[2001:db8::1]", Some("/x"), None, false))),
             ("[2001:db8::80]", Some(("[2001:db8::80]", None, None, false))),
