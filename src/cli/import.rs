@@ -8,9 +8,10 @@ use super::{SettingArgs, counted};
 use crate::clock::{Clock, SystemClock};
 use crate::domain::event::Vantage;
 use crate::domain::key_hash::KeyHasher;
+use crate::domain::redact;
 use crate::domain::retry_policy::{Failure, Next, Policy};
 use crate::domain::sources::Input;
-use crate::domain::time::Millis;
+use crate::domain::time::{MINUTE_MS, Millis};
 use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, Zone};
 use crate::ingest::body::Encoding;
 use crate::notify::client::{Client, Method, Outgoing};
@@ -18,6 +19,7 @@ use crate::pipeline::{Intake, IntakeError, IntakeSettings};
 use crate::shutdown::Shutdown;
 use crate::store::Store;
 use anyhow::{Context as _, anyhow, bail};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -30,7 +32,8 @@ use std::time::Duration;
 /// Send access logs from files into the store or to a running server.
 ///
 /// Reads text, `.gz` and `.zst`. A second run goes on where the first one stopped; lines that are
-/// there already change nothing. Of a file that is damaged or cut short the whole lines before that
+/// there already change nothing. A last line without its end is read where it is whole, without
+/// --follow. Of a file that is damaged or cut short the whole lines before that
 /// are taken. A line that can't be read costs only itself: it is counted, and the first ten are
 /// shown. Exit status, also of --follow when it is told to stop: 0; 1 when no line could be read or
 /// a file not to its end.
@@ -250,16 +253,47 @@ impl Target {
     }
 }
 
+/// How far a file was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written")]
+struct Place {
+    /// Bytes of the lines that have an end.
+    offset: u64,
+    /// How many those are.
+    lines: u64,
+    /// Bytes of the line behind them that was read without its end; 0 where none was. When it has
+    /// grown it is still the same one.
+    unfinished: u64,
+}
+
+/// A place in the state: an earlier version wrote bytes alone, and what it read is read again, which
+/// changes nothing.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Written {
+    Place { offset: u64, lines: u64, unfinished: u64 },
+    Offset(#[expect(dead_code, reason = "tells the form alone")] u64),
+}
+
+impl From<Written> for Place {
+    fn from(written: Written) -> Self {
+        match written {
+            Written::Place { offset, lines, unfinished } => Self { offset, lines, unfinished },
+            Written::Offset(_) => Self::default(),
+        }
+    }
+}
+
 /// How far files were read, by target and first line.
 struct State {
     file: PathBuf,
     target: String,
-    offsets: BTreeMap<String, u64>,
+    places: BTreeMap<String, Place>,
 }
 
 impl State {
     fn load(file: &Path, target: &str) -> anyhow::Result<Self> {
-        let offsets = match std::fs::read(file) {
+        let places = match std::fs::read(file) {
             Ok(bytes) => serde_json::from_slice(&bytes)
                 .with_context(|| format!("{} is no state of an import", file.display()))?,
             Err(error) if error.kind() == io::ErrorKind::NotFound => BTreeMap::new(),
@@ -268,22 +302,22 @@ impl State {
             }
         };
         let target = digest(target.as_bytes());
-        Ok(Self { file: file.to_owned(), target, offsets })
+        Ok(Self { file: file.to_owned(), target, places })
     }
 
     fn key(&self, source: &str) -> String {
         format!("{}:{source}", self.target)
     }
 
-    fn offset(&self, source: &str) -> u64 {
-        self.offsets.get(&self.key(source)).copied().unwrap_or(0)
+    fn place(&self, source: &str) -> Place {
+        self.places.get(&self.key(source)).copied().unwrap_or_default()
     }
 
     /// Remembers; the old file stays whole until the new one is.
-    fn set(&mut self, source: &str, offset: u64) -> anyhow::Result<()> {
-        self.offsets.insert(self.key(source), offset);
+    fn set(&mut self, source: &str, place: Place) -> anyhow::Result<()> {
+        self.places.insert(self.key(source), place);
         let new = self.file.with_extension("json.new");
-        std::fs::write(&new, serde_json::to_vec_pretty(&self.offsets)?)
+        std::fs::write(&new, serde_json::to_vec_pretty(&self.places)?)
             .and_then(|()| std::fs::rename(&new, &self.file))
             .with_context(|| format!("cannot write {}", self.file.display()))
     }
@@ -317,15 +351,48 @@ struct Batch {
     cutter: Lines,
     lines: Vec<Line>,
     bytes: usize,
+    /// Where it began.
+    from: Place,
+    /// How far it is now.
+    place: Place,
     /// Whether any line of its file was one of this format.
     is_read: bool,
 }
 
 impl Batch {
     /// Of a file, from a place in it.
-    fn from_offset(offset: u64) -> Self {
-        let cutter = Lines::from_offset(offset);
-        Self { cutter, lines: Vec::new(), bytes: 0, is_read: offset > 0 }
+    fn from_place(from: Place) -> Self {
+        let cutter = Lines::behind(from.offset, from.lines);
+        let is_read = from != Place::default();
+        Self { cutter, lines: Vec::new(), bytes: 0, from, place: from, is_read }
+    }
+
+    /// Takes what was read.
+    fn feed(&mut self, bytes: &[u8]) {
+        let before = self.cutter.count();
+        self.cutter.feed(bytes, &mut self.lines);
+        self.bytes += bytes.len();
+        if self.cutter.count() > before {
+            if self.place.unfinished > 0 {
+                // It was read when it had no end, and is the first one of this run.
+                self.lines.remove(0);
+            }
+            let (offset, lines) = (self.cutter.offset(), self.cutter.count());
+            self.place = Place { offset, lines, unfinished: 0 };
+        }
+    }
+
+    /// Takes the last line, which has no end, where it was not read before.
+    fn finish(&mut self) {
+        if self.place.unfinished == 0 {
+            self.place.unfinished = self.cutter.begun();
+            self.lines.extend(self.cutter.finish());
+        }
+    }
+
+    /// Lines of this run that were cut so far.
+    fn count(&self) -> u64 {
+        self.cutter.count().saturating_sub(self.from.lines)
     }
 }
 
@@ -342,13 +409,14 @@ impl Work<'_> {
             (&mut input).take(4).read_to_end(&mut begin)?;
             let encoding = Encoding::of_beginning(&begin);
             let input = io::Cursor::new(begin).chain(input);
+            let start = Place::default();
             return match encoding {
-                Encoding::Identity => self.stream(input, None, 0, true),
+                Encoding::Identity => self.stream(input, None, start, None),
                 Encoding::Gzip => {
-                    self.stream(flate2::read::MultiGzDecoder::new(input), None, 0, true)
+                    self.stream(flate2::read::MultiGzDecoder::new(input), None, start, None)
                 }
                 Encoding::Zstd => {
-                    self.stream(zstd::stream::read::Decoder::new(input)?, None, 0, true)
+                    self.stream(zstd::stream::read::Decoder::new(input)?, None, start, None)
                 }
             };
         }
@@ -363,10 +431,10 @@ impl Work<'_> {
             Encoding::Zstd => self.packed(|| zstd::stream::read::Decoder::new(File::open(path)?)),
             Encoding::Identity if self.args.follow => self.follow(path, file),
             Encoding::Identity => {
-                let Some(source) = source_of(&mut file)? else { return Ok(()) };
-                let offset = self.resume(&source, file.metadata()?.len());
-                file.seek(SeekFrom::Start(offset))?;
-                self.stream(file, Some(&source), offset, false)
+                let Some(source) = source_of(&mut file, true)? else { return Ok(()) };
+                let place = self.resume(&source, file.metadata()?.len());
+                file.seek(SeekFrom::Start(place.offset))?;
+                self.stream(file, Some(&source), place, Some(path))
             }
         }
     }
@@ -374,37 +442,50 @@ impl Work<'_> {
     /// A packed file is opened twice: for its first line, and to be read.
     fn packed<R: Read>(&mut self, open: impl Fn() -> io::Result<R>) -> anyhow::Result<()> {
         let unread = |source| Broken { lines: 0, source };
-        let Some(source) = source_of(&mut open()?).map_err(unread)? else { return Ok(()) };
-        let offset = self.state.offset(&source);
+        let Some(source) = source_of(&mut open()?, true).map_err(unread)? else { return Ok(()) };
+        let place = self.state.place(&source);
         let mut input = open()?;
-        let skipped = io::copy(&mut (&mut input).take(offset), &mut io::sink()).map_err(unread)?;
-        if skipped < offset {
+        let mut before = (&mut input).take(place.offset);
+        if io::copy(&mut before, &mut io::sink()).map_err(unread)? < place.offset {
             return Ok(());
         }
-        self.stream(input, Some(&source), offset, true)
+        self.stream(input, Some(&source), place, None)
     }
 
     /// Where to go on; from the start where the file is shorter than what was read of it.
-    fn resume(&self, source: &str, length: u64) -> u64 {
-        let offset = self.state.offset(source);
-        if offset > length { 0 } else { offset }
+    fn resume(&self, source: &str, length: u64) -> Place {
+        let place = self.state.place(source);
+        if place.offset.saturating_add(place.unfinished) > length {
+            Place::default()
+        } else {
+            place
+        }
     }
 
-    /// Reads to the end. A last line without its end is taken of what can't grow any more.
+    /// Reads to the end. A last line without its end is taken; of the file `growing`, which somebody
+    /// may be writing, where it is whole.
     fn stream(
         &mut self,
         mut input: impl Read,
         source: Option<&str>,
-        offset: u64,
-        is_final: bool,
+        place: Place,
+        growing: Option<&Path>,
     ) -> anyhow::Result<()> {
-        let mut batch = Batch::from_offset(offset);
+        let mut batch = Batch::from_place(place);
         let mut reader =
             Reader::new(self.format, self.naming(source.map(ToOwned::to_owned)), self.hasher);
         let mut buffer = vec![0; 64 * 1024];
         self.pour(&mut input, &mut buffer, &mut batch, &mut reader, source)?;
-        if is_final {
-            batch.lines.extend(batch.cutter.finish());
+        let last = batch.cutter.unfinished();
+        match growing {
+            Some(path) if !reader.is_whole(last) => {
+                if batch.place.unfinished == 0 && !is_comment(last) {
+                    let (path, line) = (path.display(), batch.cutter.count().saturating_add(1));
+                    let said = "has no end and can't be read as it is: left for the next run";
+                    writeln!(self.errors, "retrylens: {path}: line {line} {said}").ok();
+                }
+            }
+            _ => batch.finish(),
         }
         self.store(&mut batch, &mut reader, source)
     }
@@ -426,12 +507,11 @@ impl Work<'_> {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(source_error) => {
                     self.store(batch, reader, source)?;
-                    return Err(Broken { lines: batch.cutter.count(), source: source_error }.into());
+                    return Err(Broken { lines: batch.count(), source: source_error }.into());
                 }
             };
             all = all.saturating_add(u64::try_from(length)?);
-            batch.cutter.feed(buffer.get(..length).unwrap_or_default(), &mut batch.lines);
-            batch.bytes += length;
+            batch.feed(buffer.get(..length).unwrap_or_default());
             if batch.lines.len() >= PIECE_LINES || batch.bytes >= PIECE_BYTES {
                 self.store(batch, reader, source)?;
                 if self.stop.is_requested() {
@@ -447,7 +527,7 @@ impl Work<'_> {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let head = loop {
-                if source_of(&mut file)?.is_some() {
+                if source_of(&mut file, false)?.is_some() {
                     break head_of(&mut file)?;
                 }
                 if self.stop.is_requested() {
@@ -456,9 +536,10 @@ impl Work<'_> {
                 std::thread::sleep(POLL);
                 file = File::open(path)?;
             };
-            let source = source_of(&mut file)?.unwrap_or_default();
-            let mut at = self.resume(&source, file.metadata()?.len());
-            let mut batch = Batch::from_offset(at);
+            let source = source_of(&mut file, false)?.unwrap_or_default();
+            let place = self.resume(&source, file.metadata()?.len());
+            let mut at = place.offset;
+            let mut batch = Batch::from_place(place);
             let mut reader =
                 Reader::new(self.format, self.naming(Some(source.clone())), self.hasher);
             loop {
@@ -477,7 +558,7 @@ impl Work<'_> {
                 let now = File::open(path).and_then(|mut now| head_of(&mut now));
                 if read == 0 && now.is_ok_and(|now| !now.is_empty() && !is_same(&head, &now)) {
                     // Nothing is added to a file that has lost its name.
-                    batch.lines.extend(batch.cutter.finish());
+                    batch.finish();
                     self.store(&mut batch, &mut reader, Some(&source))?;
                     break;
                 }
@@ -521,7 +602,9 @@ impl Work<'_> {
                     // The server works out where a line stands from those before it.
                     for lines in lines.chunk_by(is_next) {
                         let address = self.address(url, lines, source);
-                        let sent = send(client, &address, token.as_deref(), lines, self.stop);
+                        let to =
+                            Receiver { client, url, address: &address, token: token.as_deref() };
+                        let sent = send(&to, lines, self.stop, self.errors);
                         let told = self.runtime.block_on(sent)?;
                         self.totals.merge(told, lines.first().map_or(0, |line| line.number));
                     }
@@ -534,7 +617,7 @@ impl Work<'_> {
             && !batch.lines.is_empty()
             && let Some(source) = source
         {
-            self.state.set(source, batch.cutter.offset())?;
+            self.state.set(source, batch.place)?;
         }
         batch.lines.clear();
         batch.bytes = 0;
@@ -581,23 +664,29 @@ impl Work<'_> {
 }
 
 /// The name of a file that stays over rotation and packing: its first line that is no comment.
-/// `None` where there is no whole one yet. The file stands at its start afterwards only for a
-/// caller that seeks.
-fn source_of(input: &mut impl Read) -> io::Result<Option<String>> {
+/// `None` where there is no whole one yet; `is_final` where the last one needs no end. The file stands
+/// at its start afterwards only for a caller that seeks.
+fn source_of(input: &mut impl Read, is_final: bool) -> io::Result<Option<String>> {
     let (mut lines, mut found) = (Lines::from_offset(0), Vec::new());
     let mut buffer = vec![0; HEAD];
     loop {
         let length = input.read(&mut buffer)?;
         lines.feed(buffer.get(..length).unwrap_or_default(), &mut found);
-        let is_comment = |line: &Line| line.bytes.is_empty() || line.bytes.starts_with(b"#");
-        if let Some(line) = found.iter().find(|line| !is_comment(line)) {
-            return Ok(Some(digest(&line.bytes)));
+        if length == 0 && is_final {
+            found.extend(lines.finish());
+        }
+        if let Some(line) = found.iter().find(|line| !is_comment(&line.bytes)) {
+            return Ok(Some(digest(line.content())));
         }
         if length == 0 {
             return Ok(None);
         }
         found.clear();
     }
+}
+
+fn is_comment(line: &[u8]) -> bool {
+    line.trim_ascii().is_empty() || line.starts_with(b"#")
 }
 
 /// The first bytes of a file.
@@ -636,13 +725,21 @@ async fn submit(
     }
 }
 
-/// Sends lines to a server, by the policy that we recommend.
+/// A server, and where in it lines go.
+struct Receiver<'a> {
+    client: &'a Client,
+    /// As it was given.
+    url: &'a str,
+    address: &'a str,
+    token: Option<&'a str>,
+}
+
+/// Sends lines to a server, by the policy that we recommend; tells `errors` when the first try fails.
 async fn send(
-    client: &Client,
-    address: &str,
-    token: Option<&str>,
+    to: &Receiver<'_>,
     lines: &[Line],
     stop: &Shutdown,
+    errors: &mut dyn Write,
 ) -> anyhow::Result<Totals> {
     let mut body = Vec::new();
     for line in lines {
@@ -650,35 +747,42 @@ async fn send(
         body.push(b'\n');
     }
     let body = String::from_utf8_lossy(&body);
-    let bearer = token.map(|token| format!("Bearer {token}"));
+    let shown = redact::text(to.url).text;
+    let bearer = to.token.map(|token| format!("Bearer {token}"));
     let headers: Vec<(&str, &str)> =
         bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
     let began = SystemClock.now();
     for attempt in 1_u32.. {
         let request = Outgoing {
             method: Method::POST,
-            url: address,
+            url: to.address,
             headers: &headers,
             body: Some(&body),
             most_bytes: 1 << 20,
         };
-        let (failure, said) = match client.send(&request).await {
+        let (failure, said) = match to.client.send(&request).await {
             Ok(answer) if answer.is_success() || answer.status == 422 => {
                 return totals_of(&answer.body, lines.len());
             }
             Ok(answer) => (answer.failure(), answer.shown()),
-            Err(error) => (Failure::NoAnswer, error.to_string()),
+            Err(error) => (Failure::NoAnswer, format!("gave no answer: {error}")),
         };
         let elapsed = SystemClock.now().since(began);
         match POLICY.next(failure, attempt, elapsed, rand::random()) {
             Next::Wait(wait) => {
+                if attempt == 1 {
+                    let (tries, minutes) = (POLICY.attempts - 1, POLICY.deadline.0 / MINUTE_MS);
+                    let goes_on = format!("up to {tries} more tries within {minutes} minutes");
+                    // Nobody may be there to read it.
+                    writeln!(errors, "retrylens: {shown} {said}; {goes_on}").ok();
+                }
                 let wait = u64::try_from(wait.0).unwrap_or(0);
                 tokio::select! {
                     () = tokio::time::sleep(Duration::from_millis(wait)) => {}
-                    () = stop.requested() => bail!("stopped while waiting for the server, which {said}"),
+                    () = stop.requested() => bail!("stopped while waiting for {shown}, which {said}"),
                 }
             }
-            Next::Stop(_) => bail!("the server {said}"),
+            Next::Stop(_) => bail!("{shown} {said} ({})", counted(attempt.into(), "try", "tries")),
         }
     }
     bail!("no attempt is left")

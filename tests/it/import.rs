@@ -85,6 +85,95 @@ async fn a_file_is_read_once_also_as_its_packed_copy_and_goes_on_where_it_ended(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_last_line_without_its_end_was_skipped_and_is_read_once_whatever_comes_behind_it() {
+    for end in ["\n", "\r\n"] {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        let path = folder.join("a.ndjson");
+        let append = |text: &str| {
+            let mut file = OpenOptions::new().append(true).create(true).open(&path).unwrap();
+            file.write_all(text.as_bytes()).unwrap();
+        };
+        let run = || said(&import(folder, &["a.ndjson"]));
+        append(lines(0, 1).trim_end());
+        let text = run();
+        assert!(text.starts_with("1 line, 1 stored"), "the only line: {text}");
+        assert!(run().starts_with("0 lines"), "it is not read again");
+        append(end);
+        assert!(run().starts_with("0 lines"), "its end is no line");
+        append(lines(1, 3).trim_end());
+        assert!(run().starts_with("2 lines, 2 stored, 0 duplicates"));
+        // Half a line is left, and said.
+        let four = lines(3, 4);
+        let (half, rest) = four.split_at(four.len() / 2);
+        append(&format!("{end}{half}"));
+        let text = run();
+        assert!(text.starts_with("0 lines"), "{text}");
+        assert!(text.contains("a.ndjson: line 4 has no end and can't be read as it is"), "{text}");
+        append(&format!("{rest}nonsense\n"));
+        let text = run();
+        assert!(text.starts_with("2 lines, 1 stored, 0 duplicates, 0 expired, 1 wrong"), "{text}");
+        assert!(text.contains("line 5: a line of no format"), "the number in the file: {text}");
+        assert_eq!(stored(folder, 4).await, (4, false));
+        std::fs::remove_file(folder.join("retrylens-import.json")).unwrap();
+        let text = run();
+        assert!(text.starts_with("5 lines, 0 stored, 4 duplicates, 0 expired, 1 wrong"), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_line_of_text_that_was_read_before_it_was_written_to_its_end_is_one_event() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let line = r#"192.0.2.7 - - [11/Nov/2026:07:29:00 +0000] "GET /a HTTP/1.1" 429 162 "-" "curl""#;
+    let (half, _) = line.split_at(line.len() - 12);
+    std::fs::write(folder.join("c.log"), format!("{line}\n{half}")).unwrap();
+    let text = said(&import(folder, &["c.log"]));
+    assert!(text.starts_with("2 lines, 2 stored"), "{text}");
+    std::fs::write(folder.join("c.log"), format!("{line}\n{line}\n{line}\n")).unwrap();
+    let text = said(&import(folder, &["c.log"]));
+    assert!(text.starts_with("1 line, 1 stored"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_state_of_an_earlier_version_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("a.ndjson"), lines(0, 3)).unwrap();
+    let state = folder.join("retrylens-import.json");
+    import(folder, &["a.ndjson"]);
+    let written: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&state).unwrap()).unwrap();
+    let name = written.as_object().unwrap().keys().next().unwrap();
+    std::fs::write(&state, format!("{{\"{name}\":40}}")).unwrap();
+    let text = said(&import(folder, &["a.ndjson"]));
+    assert!(text.starts_with("3 lines, 0 stored, 3 duplicates"), "{text}");
+    assert!(said(&import(folder, &["a.ndjson"])).starts_with("0 lines"));
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_told_after_the_first_try() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("a.ndjson"), lines(0, 1)).unwrap();
+    // Nobody listens there once it is closed.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let url = format!("http://jane:hunter2fake@{closed}");
+    let mut run = command(folder, &["--url", &url, "a.ndjson"]);
+    let mut run = Running(run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut first = String::new();
+    let errors = run.0.stderr.take().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(errors), &mut first).unwrap();
+    for part in
+        [&closed.to_string(), "gave no answer: ", "refused", "11 more tries within 5 minutes"]
+    {
+        assert!(first.contains(part), "{part}: {first}");
+    }
+    assert!(!first.contains("hunter2fake"), "{first}");
+    assert!(run.0.try_wait().unwrap().is_none(), "it goes on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lines_that_are_too_old_to_be_kept_are_told_and_a_packed_stream_is_known() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();

@@ -146,6 +146,11 @@ impl<'h> Reader<'h> {
         piece
     }
 
+    /// Whether a line that has no end yet can be read, and nothing of it is missing that shows.
+    pub fn is_whole(&mut self, unfinished: &[u8]) -> bool {
+        self.record(unfinished).is_ok_and(|record| !record.is_cut)
+    }
+
     fn record(&mut self, bytes: &[u8]) -> Result<LogRecord, super::LineError> {
         let named = self.format.or(self.last);
         let first = parse(named, bytes);
@@ -210,7 +215,7 @@ impl<'h> Reader<'h> {
             digest.update(source);
             digest.update([0]);
             digest.update(line.offset.to_be_bytes());
-            digest.update(&line.bytes);
+            digest.update(line.content());
             return short(&digest.finalize());
         }
         digest.update([0]);
@@ -218,7 +223,7 @@ impl<'h> Reader<'h> {
             digest.update(name.as_deref().unwrap_or_default());
             digest.update([0]);
         }
-        digest.update(&line.bytes);
+        digest.update(line.content());
         let content = digest.clone().finalize();
         let mut key = [0; 16];
         key.iter_mut().zip(content).for_each(|(to, from)| *to = from);

@@ -8,10 +8,18 @@ const MAX_LINE: usize = 64 * 1024;
 pub struct Line {
     /// Where it begins, in bytes from the start of the file.
     pub offset: u64,
-    /// Its number, from 1 for the first one that was read.
+    /// Its number, from 1 for the first one of the file, or of what was read of it.
     pub number: u64,
     /// What is in it, up to a cap.
     pub bytes: Vec<u8>,
+}
+
+impl Line {
+    /// What is in it without the carriage return of a line end (`\r\n`): the same, whether its end
+    /// was written already or not.
+    pub fn content(&self) -> &[u8] {
+        self.bytes.strip_suffix(b"\r").unwrap_or(&self.bytes)
+    }
 }
 
 /// Cuts bytes at line ends. Memory stays near the longest line that is kept, whatever arrives.
@@ -27,9 +35,14 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Begins at a byte of a file.
+    /// Begins at a byte of a file, the lines before which are not counted.
     pub const fn from_offset(offset: u64) -> Self {
-        Self { offset, number: 0, begun: Vec::new(), length: 0 }
+        Self::behind(offset, 0)
+    }
+
+    /// Begins at a byte of a file, behind so many lines.
+    pub const fn behind(offset: u64, lines: u64) -> Self {
+        Self { offset, number: lines, begun: Vec::new(), length: 0 }
     }
 
     /// Takes bytes, and hands out the lines that they end.
@@ -54,9 +67,14 @@ impl Lines {
         self.offset
     }
 
-    /// Lines that were handed out.
+    /// The number of the line that was handed out last; 0 before the first of a file.
     pub const fn count(&self) -> u64 {
         self.number
+    }
+
+    /// What is there of the line in the making, up to a cap.
+    pub fn unfinished(&self) -> &[u8] {
+        &self.begun
     }
 
     /// Bytes of the line in the making so far.
