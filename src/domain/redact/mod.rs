@@ -13,6 +13,7 @@
 //! It leans to removing too much. It does not hunt for mere randomness, except in routes: request
 //! ids, ray ids and hashes look random too, and they are what joins are made of.
 
+mod around;
 mod numbers;
 mod pairs;
 mod paths;
@@ -24,7 +25,7 @@ mod wording;
 
 use super::key_hash::KeyHasher;
 use numbers::{MIN_NUMBER_DIGITS, by_number};
-use pairs::{by_element, by_pair};
+use pairs::{by_element, by_neighbour, by_pair};
 use paths::{by_path, is_jumbled_segment};
 use plain_id::is_plain_id;
 use prefixes::by_prefix;
@@ -172,6 +173,7 @@ fn find_by(text: &str, signs: &Signs) -> Vec<Part> {
     let mut named = Vec::new();
     by_pair(text, signs, &mut named);
     by_element(text, signs, &mut named);
+    by_neighbour(text, signs, &mut named);
     by_wording(text, signs, &mut named);
     by_path(text, signs, &mut named);
     if !named.is_empty() && text.contains("arn:") {

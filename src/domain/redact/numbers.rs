@@ -2,8 +2,10 @@
 //! form of their own (social security numbers of the USA).
 
 use super::Part;
+use super::around::is_no_card;
 use super::prefixes::starts_word;
 use super::signs::Signs;
+use std::ops::Range;
 
 /// Card numbers have 14 digits and more, IBANs at least 10 in a row, social security numbers 9.
 pub(super) const MIN_NUMBER_DIGITS: usize = 9;
@@ -19,6 +21,7 @@ pub(super) fn by_number(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
         let hit = if starts_word(bytes, at) {
             card(rest)
                 .filter(|_| !follows_decimal_point(bytes, at))
+                .filter(|length| !is_other_number(text, at..at + length))
                 .map(|length| (length, "card-number"))
                 .or_else(|| iban(rest).map(|length| (length, "iban")))
                 .or_else(|| ssn(text, at).map(|length| (length, "ssn")))
@@ -33,6 +36,13 @@ pub(super) fn by_number(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
             None => at += 1,
         }
     }
+}
+
+/// Whether digits in one piece are called an id or have a unit: one in ten passes the check of cards.
+fn is_other_number(text: &str, range: Range<usize>) -> bool {
+    let is_one_piece =
+        text.get(range.clone()).is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit()));
+    is_one_piece && is_no_card(text, &range)
 }
 
 /// Digits after a decimal point are a fraction.

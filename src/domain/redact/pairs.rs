@@ -13,7 +13,7 @@ static NAME: LazyLock<String> = LazyLock::new(|| {
     let word = [
         "pass(?:word|wd|phrase|code)?(?:[_.-]?(?:hash|digest))?",
         "secret(?:[_.-]?(?:access[_.-]?)?key(?:[_.-]?base)?)?",
-        "(?:api|access|account|private|signing|encryption|master|subscription|license|functions|service|shared[_.-]?access|app|auth|idempotency)[_. -]?key|key",
+        "(?:api|access|account|private|signing|encryption|master|subscription|license|functions|service|shared[_.-]?access|app|auth|idempotency)[_. -]?key|access[_.-]?key[_.-]?id|key",
         "(?:j|php|asp\\.net_)?sess(?:ion)?(?:[_.-]?id)?|sid|remember[_.-]me|cf[_.-](?:clearance|bm)|wordpress_(?:logged_in|sec)(?:_[a-z0-9]+)?",
         "auth(?:orization)?|cookie|bearer|csrf|xsrf|saml[_.-]?(?:response|request|art)|(?:client[_.-]?)?assertion|ticket",
         "(?:shared[_.-]?access[_.-]?)?signature|sig|otp|pin|cvv|cvc|ssn",
@@ -40,7 +40,8 @@ pub(super) static PAIR: LazyLock<Regex> = LazyLock::new(|| {
 
 /// The next of a list, behind the one before.
 static ITEM: LazyLock<Regex> = LazyLock::new(|| {
-    compiled(&format!(r#"^{QUOTE}?{GAP},{GAP}{QUOTE}?(?P<v>[^"'&<>\\,\[\]{{}}]*)"#))
+    let quoted = r#""(?P<d>(?:[^"\\]|\\.)*)"#;
+    compiled(&format!(r#"^{QUOTE}?{GAP},{GAP}(?:{quoted}|{QUOTE}?(?P<v>[^"'&<>\\,\[\]{{}}]*))"#))
 });
 
 /// What an object has as its value: `{"value":"…"}`, `{"S":"…"}`.
@@ -72,6 +73,43 @@ static NAMED: LazyLock<Regex> = LazyLock::new(|| {
         *NAME
     ))
 });
+
+/// Such a name with its value beside it and no sign between: in quotes, or in the next column of a
+/// table.
+static BESIDE: LazyLock<Regex> = LazyLock::new(|| {
+    compiled(&format!(
+        r#"(?i){BOUNDARY}{}(?:[ \t]+["'`](?P<v>[^"'`<>\\\r\n]+)["'`]|["'`]?[ \t]*[|│][ \t]*["'`]?(?P<w>[^\s"'`|│&,;<>\\]+))"#,
+        *NAME
+    ))
+});
+
+pub(super) fn by_neighbour(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
+    if !signs.has(PAIR_WORD) || !text.contains(['"', '\'', '`', '|', '│']) {
+        return;
+    }
+    for found in BESIDE.captures_iter(text) {
+        let quoted = found.name("v");
+        let (Some(strength), Some(value)) =
+            (Strength::of(&found), quoted.or_else(|| found.name("w")))
+        else {
+            continue;
+        };
+        // A name of one word can be that of a thing: `secret "db-tls" not found`; and in the next
+        // column can be the next name.
+        let is_field = found.name("n").is_some_and(|name| {
+            name.as_str().contains(['_', '-', '.']) && !name.as_str().contains(' ')
+        });
+        // What has a sign behind it is a name itself.
+        let behind = found.get(0).and_then(|all| text.get(all.end()..)).unwrap_or_default();
+        if behind.trim_start().starts_with([':', '=']) {
+            continue;
+        }
+        let place = if is_field && quoted.is_some() { Place::Paired } else { Place::Listed };
+        if unmarked(value.as_str()) && strength.holds(value.as_str(), place) {
+            parts.push(Part { range: value.range(), kind: strength.kind });
+        }
+    }
+}
 
 pub(super) fn by_pair(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
     let has_sign = signs.pair || signs.made_with(Made::PERCENT | Made::BACKSLASH);
@@ -147,7 +185,8 @@ fn values(text: &str, found: &Captures<'_>) -> Vec<(Range<usize>, Place)> {
         let end = value.end;
         all.push((value, place));
         let next = text.get(end..).filter(|_| is_list).and_then(|rest| ITEM.captures(rest));
-        let Some(next) = next.and_then(|next| next.name("v")) else { return all };
+        let next = next.and_then(|next| next.name("d").or_else(|| next.name("v")));
+        let Some(next) = next else { return all };
         value = end + next.start()..end + next.end();
     }
 }
@@ -342,7 +381,8 @@ impl Strength {
                 wording::is_opaque_or_long(value)
                     || !self.is_plain && value.len() >= 8 && !wording::is_word(value)
             }
-            Place::Form | Place::Item if is_certain => true,
+            Place::Item if is_certain => !wording::is_message(value),
+            Place::Form if is_certain => true,
             Place::Field if is_certain => !wording::is_word(value),
             // What a limit counts by is a key as well, most often an address or a plain name.
             Place::Field | Place::Item | Place::Form if self.kind == "api-key" => {

@@ -15,7 +15,7 @@ static LINK: LazyLock<Regex> = LazyLock::new(|| {
                  invitations?|join|magic|magiclink|otp|unsubscribe|recover|recovery|passwordless|\
                  passwords?";
     let others = "tokens?|sessions?|secrets?|apikeys?|keys?|hooks?(?:\\.[a-z0-9-]+)*|webhooks?|shared?|\
-                  accept|login|signin|download|callback";
+                  accept|login|signin|download|callback|authorize";
     compiled(&format!(
         r"(?i)(?:/|%2f)(?:[a-z]+[_-])*(?:(?P<c>{codes})|{others})(?:[_-][a-z]+)*(?:/|%2f)"
     ))

@@ -118,6 +118,7 @@ pub(super) const PREFIXES: &[Prefix] = &[
     ("FlyV1 ", Tail::Base64, 16, "fly-token"),
     ("GOCSPX-", Tail::Word, 16, "google-secret"),
     ("HRKU-", Tail::Word, 20, "heroku-key"),
+    ("LTAI", Tail::Alnum, 12, "alibaba-key"),
     ("NRAK-", Tail::Alnum, 16, "new-relic-key"),
     ("PMAK-", Tail::Word, 20, "postman-key"),
     ("SG.", Tail::Dots, 20, "sendgrid-key"),

@@ -1,9 +1,12 @@
 //! Secrets that have a shape: URLs with a password, `Authorization` values, cookies, e-mail
 //! addresses, key blocks.
 
-use super::signs::{ATTRIBUTE_WORD, CODE_WORD, FIELD_WORD, HOOK_WORD, Made, SCHEME_WORD, Signs};
-use super::{Part, wording};
+use super::signs::{
+    ATTRIBUTE_WORD, CODE_WORD, FIELD_WORD, HOOK_WORD, Made, PAIR_WORD, SCHEME_WORD, Signs,
+};
+use super::{Part, around, paths, wording};
 use regex::Regex;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 /// Where a word begins: as `starts_word` sees it, in patterns without regard to case.
@@ -27,6 +30,8 @@ pub(super) struct Shape {
     pattern: Regex,
     wants: fn(&Signs) -> bool,
     guard: fn(&str, &str) -> bool,
+    /// Whether what stands around it in the text speaks for it.
+    around: fn(&str, &Range<usize>) -> bool,
 }
 
 #[expect(clippy::expect_used, reason = "the pattern is a constant; a test compiles each")]
@@ -40,7 +45,7 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         let pattern =
             parts.iter().fold(pattern.to_owned(), |all, (name, part)| all.replace(name, part));
         let pattern = compiled(&pattern);
-        Shape { kind, pattern, wants, guard }
+        Shape { kind, pattern, wants, guard, around: |_, _| true }
     };
     vec![
         // PEM and OpenPGP private keys, also cut short, line breaks as they are or escaped.
@@ -70,16 +75,33 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             |s| s.made_with(Made::AT) && s.made_with(Made::SIGN),
             always,
         ),
+        // Oracle's way to log in, with and without its driver.
+        shape(
+            "url-credentials",
+            r#"(?i)(?:jdbc:oracle:[a-z0-9]+:|\b(?:sqlplus|sqlcl|sqlldr|expdp|impdp)\s+(?:-[a-z]+\s+)*QUOTE?)(?P<v>[^\s"'/@:]+/(?:"[^"\s]+"|[^\s"'@]+))@"#,
+            |s| s.made_with(Made::AT) && s.made_with(Made::SLASH),
+            always,
+        ),
         // What curl and the like log in with.
         shape(
             "password",
             r#"(?:^|\s)-(?:u|-user|-proxy-user)(?:\s+|=)QUOTE?(?P<n>[^\s:"'\\]*):(?P<v>[^\s"'\\]+)"#,
             |s| s.option && s.pair,
-            |user, value| {
-                let value = value.trim_end_matches([',', ';', '.']);
-                let is_number = value.bytes().all(|b| b.is_ascii_digit());
-                value != user && !is_number && !value.starts_with("//")
-            },
+            is_login,
+        ),
+        // The same joined to its flag.
+        shape(
+            "password",
+            r#"\b(?:curl|wget)\s(?:[^\n|;]*?\s)?-[a-zA-Z]*[uU]\s*QUOTE?(?P<n>[^\s:"'\\-][^\s:"'\\]*):(?P<v>[^\s"'\\]+)"#,
+            |s| s.option && s.made_with(Made::SIGN),
+            is_login,
+        ),
+        // Flags of a password, joined to it or not. MySQL's clients take it joined alone.
+        shape(
+            "password",
+            r#"\b(?:(?:mysql[a-z]*|mariadb(?:-[a-z]+)?)\s(?:[^\n|;]*?\s)?-p|(?:sshpass|mongo[a-z]*)\s(?:[^\n|;]*?\s)?-p\s*|redis-cli\s(?:[^\n|;]*?\s)?-a\s*|ldap(?:add|compare|delete|modify|passwd|search|whoami)\s(?:[^\n|;]*?\s)?-w\s*|(?:sqlcmd|bcp|mosquitto_(?:pub|sub)|unzip)\s(?:[^\n|;]*?\s)?-P\s*)QUOTE?(?P<v>[^\s"'\\-][^\s"'\\]*)"#,
+            |s| s.option,
+            |_, value| !OTHER_FLAGS.contains(&value),
         ),
         // Also internationalised (RFC 6531), and percent-encoded in an address.
         shape(
@@ -133,6 +155,45 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             r"(?i)BOUNDARYdigest\s+(?P<v>[a-z]+=[^\r\n]*response=[^\r\n]*)",
             |s| s.has(SCHEME_WORD) && s.pair,
             always,
+        ),
+        // Signatures with their time or version (Stripe, Slack, GitHub, Standard Webhooks).
+        shape(
+            "signature",
+            r"(?i)signature(?:-(?:v?[0-9]+|sha-?[0-9]+))?QUOTE?GAPSIGNGAP(?:\[GAP)?QUOTE?(?P<v>(?:ts?|v[0-9]|sha-?(?:1|256|512))[=,][a-z0-9+/_.-]+=*(?:[,;\s]\s?(?:ts?|v[0-9]|sha-?(?:1|256|512))[=,][a-z0-9+/_.-]+=*)*)",
+            |s| s.has(PAIR_WORD) && s.longest_run >= 12,
+            |_, value| {
+                value.split([',', '=', ';', ' ']).any(|part| {
+                    part.len() >= 16 && (wording::is_long_and_opaque(part) || is_hexadecimal(part))
+                })
+            },
+        ),
+        // Keys of licences in groups, where they are called so.
+        shape(
+            "license-key",
+            r"(?i:licen[cs]e|product\s?key)[^\n]{0,40}?[^A-Za-z0-9_-](?P<v>[A-Z0-9]{4,8}(?:-[A-Z0-9]{4,8}){2,7})(?:$|[^A-Za-z0-9_-])",
+            |s| s.made_with(Made::DASH) && s.longest_run >= 14,
+            |_, value| {
+                let groups_with = |is: fn(&u8) -> bool| {
+                    value.split('-').filter(|group| group.as_bytes().iter().any(is)).count()
+                };
+                groups_with(u8::is_ascii_digit) >= 2 && groups_with(u8::is_ascii_alphabetic) >= 2
+            },
+        ),
+        // Codes to log in with, told by what stands behind them.
+        shape(
+            "secret",
+            r"(?i)(?:(?P<n>[a-z]+)[\s_-]+)?code(?:\s+is)?\s*[:=]?\s*QUOTE?(?P<v>[0-9]{3,4}[\s-][0-9]{3,4}|[0-9]{4,10})QUOTE?[.,;]?\s*(?:[(\[]\s*(?:your\s)?|(?:for|to)\s+(?:your\s+)?)(?:2fa|mfa|t?otp|two-?factor|one-?time|sign(?:ing)?[\s-]?in|log(?:ging)?[\s-]?in|verif)",
+            |s| s.has(CODE_WORD),
+            |name, _| !OTHER_CODES.iter().any(|other| name.eq_ignore_ascii_case(other)),
+        ),
+        // Links that let their bearer in, by a short name.
+        shape(
+            "token",
+            r"(?i)(?:[?&]|%(?:25)?(?:3f|26)|\\u0026|&amp;)(?:t|tkn?|ott|ml|magic|magiclink|invite|confirm|verify|reset)(?:=|%(?:25)?3d|\\u003d)(?P<v>[a-z0-9_-]{20,})",
+            |s| s.longest_run >= 20 && s.made_with(Made::EQUALS | Made::PERCENT | Made::BACKSLASH),
+            |_, value| {
+                paths::is_jumbled_segment(value) || value.len() >= 32 && is_hexadecimal(value)
+            },
         ),
         // Hawk's parameters; an account or key with a signature, of AWS and Azure.
         shape(
@@ -190,12 +251,15 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             |s| s.made_with(Made::U) && s.made_with(Made::DASH) && s.longest_run >= 36,
             always,
         ),
-        shape(
-            "aws-secret",
-            r"(?:^|[^A-Za-z0-9/+=_.-])(?P<v>[A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+=_.-])",
-            |s| s.jumble >= 40,
-            is_jumbled,
-        ),
+        Shape {
+            around: around::may_be_secret,
+            ..shape(
+                "aws-secret",
+                r"(?:^|[^A-Za-z0-9/+=_.-])(?P<v>[A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+=_.-])",
+                |s| s.jumble >= 40,
+                is_jumbled,
+            )
+        },
     ]
 });
 
@@ -203,7 +267,10 @@ pub(super) fn by_shape(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
     for shape in SHAPES.iter().filter(|shape| (shape.wants)(signs)) {
         for found in shape.pattern.captures_iter(text) {
             let name = found.name("n").map_or("", |name| name.as_str());
-            if let Some(value) = found.name("v").filter(|v| (shape.guard)(name, v.as_str())) {
+            let Some(value) = found.name("v").filter(|v| (shape.guard)(name, v.as_str())) else {
+                continue;
+            };
+            if (shape.around)(text, &value.range()) {
                 parts.push(Part { range: value.range(), kind: shape.kind });
             }
         }
@@ -213,6 +280,28 @@ pub(super) fn by_shape(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
 
 fn always(_: &str, _: &str) -> bool {
     true
+}
+
+/// Whether a user and what follows a colon are what somebody logs in with, and no numbers of a user
+/// and a group, and no address.
+fn is_login(user: &str, value: &str) -> bool {
+    let value = value.trim_end_matches([',', ';', '.']);
+    let is_number = value.bytes().all(|b| b.is_ascii_digit());
+    value != user && !is_number && !value.starts_with("//")
+}
+
+/// What follows `-p` where it begins the name of a flag.
+const OTHER_FLAGS: [&str; 4] = ["assword", "ipe", "ort", "rotocol"];
+
+/// What a code is of that nobody logs in with.
+const OTHER_CODES: [&str; 10] =
+    ["area", "country", "error", "exit", "http", "postal", "return", "source", "status", "zip"];
+
+/// Whether a text is a number in hexadecimal, with digits and letters.
+fn is_hexadecimal(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_hexdigit())
+        && text.bytes().any(|b| b.is_ascii_digit())
+        && text.bytes().any(|b| b.is_ascii_alphabetic())
 }
 
 /// Attributes of a cookie and directives of a cache, which look like a cookie before others.

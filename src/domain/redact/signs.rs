@@ -93,8 +93,8 @@ pub(super) const SHORTEST_TOKEN: usize = {
 };
 
 /// The lengths of the shortest texts of letters, digits, `_` and `-` alone that have a shape of their
-/// own: with a `u` `mailchimp-key`, without `aws-secret`.
-pub(super) const SHORTEST_PLAIN_SHAPES: [usize; 2] = [36, 40];
+/// own: with a `u` `mailchimp-key`, without one none.
+pub(super) const SHORTEST_PLAIN_SHAPES: [usize; 2] = [36, usize::MAX];
 
 /// What one pass over the bytes tells about which rules can match at all.
 #[derive(Debug, Default)]
@@ -266,8 +266,8 @@ const WORDS: &[(&[u8; 3], u8)] = &[
     (b"dpo", TOKEN_WORD),
     (b"web", HOOK_WORD),
     // Of "reset", "verify", "confirm", "activate", "invite", "join", "magic", "unsubscribe",
-    // "recover", "hook", "share", "accept", "login", "sign in", "download" and "callback": letters
-    // that few other words have.
+    // "recover", "hook", "share", "accept", "login", "sign in", "download", "callback" and "authorize":
+    // letters that few other words have.
     (b"ese", LINK_WORD),
     (b"rif", LINK_WORD),
     (b"irm", LINK_WORD),
@@ -284,6 +284,7 @@ const WORDS: &[(&[u8; 3], u8)] = &[
     (b"nin", LINK_WORD),
     (b"wnl", LINK_WORD),
     (b"lba", LINK_WORD),
+    (b"riz", LINK_WORD),
 ];
 
 /// The last three letters as a number of 15 bits, after `letter`. Case does not matter; `_` counts as

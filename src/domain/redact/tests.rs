@@ -490,11 +490,200 @@ fn a_cookie_with_a_digit_before_its_value_is_found() {
 
 #[test]
 fn a_secret_of_letters_and_digits_alone_is_found_without_any_other_sign() {
-    for (secret, kind) in [
-        ("aA1bB2cC3dD4eE5fF6gG7hH8iI9jJ0kK1lL2mM3n", "aws-secret"),
-        ("0123456789abcdef0123456789abcdef-us7", "mailchimp-key"),
+    assert_eq!(kind_of("0123456789abcdef0123456789abcdef-us7"), Some("mailchimp-key"));
+}
+
+#[test]
+fn an_id_of_forty_characters_was_taken_for_a_secret_of_aws() {
+    let (plain, signed) =
+        ("aA1bB2cC3dD4eE5fF6gG7hH8iI9jJ0kK1lL2mM3n", "aA1bB2cC3dD4eE5/F6gG7hH8iI9jJ0kK1lL+mM3n");
+    for form in ["*", "request *", "ray: * was refused", "{\"trace_id\":\"*\"}", "for (*)"] {
+        assert_eq!(text(&form.replace('*', plain)).count, 0, "{form}");
+    }
+    for form in ["{\"requestId\":\"*\"}", "etag: \"*\"", "correlation=*"] {
+        assert_eq!(text(&form.replace('*', signed)).count, 0, "{form}");
+    }
+    for (form, secret) in [
+        ("aws *", plain),
+        ("* is the secret", plain),
+        (&["AKI", "AIOSFODNN7EXAMPLE *"].concat(), plain),
+        ("*", signed),
+        ("x * y", signed),
+        ("aws id *", signed),
     ] {
-        assert_eq!(kind_of(secret), Some(kind), "{secret}");
+        let out = text(&form.replace('*', secret)).text;
+        assert!(!out.contains(secret) && out.contains("[redacted: aws-secret]"), "{out}");
+    }
+}
+
+#[test]
+fn a_number_that_is_called_an_id_was_taken_for_a_card() {
+    let number = "4539578763621486";
+    assert_eq!(text(&format!("charged {number} twice")).count, 1, "it passes the check");
+    for form in [
+        "trace=*",
+        "{\"request_id\":\"*\"}",
+        "{\"spanId\": *}",
+        "seq *",
+        "start_time_ns=*",
+        "took * ns",
+        "read * bytes",
+        "<trace-id>*</trace-id>",
+    ] {
+        let input = form.replace('*', number);
+        assert_eq!(text(&input), Redacted { text: input.clone(), count: 0 });
+    }
+    for form in ["*", "n=*", "card_id=*", "invalid *", "paid *", "{\"pan\":\"*\"}", "card id: *"] {
+        assert_eq!(text(&form.replace('*', number)).count, 1, "{form}");
+    }
+    assert_eq!(text("id 4539 5787 6362 1486").count, 1, "in groups it is a card's");
+}
+
+#[test]
+fn a_message_about_a_password_was_taken_for_one() {
+    for input in [
+        r#"{"password":["This field is required."]}"#,
+        r#"{"password":["is too short (minimum is 8 characters)","can't be blank"]}"#,
+        r#"{"new_password":["This password is too common."],"n":1}"#,
+    ] {
+        assert_eq!(text(input), Redacted { text: input.to_owned(), count: 0 });
+    }
+    for (input, expected) in [
+        (r#"{"password":["correct horse fake"]}"#, r#"{"password":["[redacted: password]"]}"#),
+        (r#"{"password":["it is hunter2fake"]}"#, r#"{"password":["[redacted: password]"]}"#),
+    ] {
+        assert_eq!(text(input).text, expected);
+    }
+}
+
+#[test]
+fn a_password_joined_to_its_flag_was_kept() {
+    for form in [
+        "mysql -p*",
+        "mysqldump -h db -u root -p* app > x.sql",
+        "mariadb-dump -p'*' app",
+        "curl -uadmin:* https://h.example/",
+        "curl -sSuadmin:* https://h.example/",
+        "sshpass -p * ssh h",
+        "redis-cli -h cache -a * ping",
+        "mongodump -u app -p*",
+        "ldapsearch -D cn=app -w * -b dc=x",
+        "sqlcmd -S db -U app -P *",
+    ] {
+        let out = text(&form.replace('*', "S3cretX"));
+        assert_eq!(out.text, form.replace('*', "[redacted: password]"), "{form}");
+    }
+    for (input, expected) in [
+        (
+            "jdbc:oracle:thin:scott/tiger@host:1521:x",
+            "jdbc:oracle:thin:[redacted: url-credentials]@host:1521:x",
+        ),
+        (
+            "sqlplus scott/tiger@db.example.com/x",
+            "sqlplus [redacted: url-credentials]@db.example.com/x",
+        ),
+    ] {
+        assert_eq!(text(input).text, expected);
+    }
+    for input in [
+        "mysql -p -u root app",
+        "mysql -P 3306 -h db",
+        "mysql -port 3306",
+        "mysql - please wait",
+        "curl -u admin https://h.example:8443/",
+        "curl -X PUT http://h.example:80/a",
+        "docker run -p 8080:80 mysql:8",
+        "ps -ef | grep mysql",
+    ] {
+        assert_eq!(text(input), Redacted { text: input.to_owned(), count: 0 });
+    }
+}
+
+#[test]
+fn a_secret_was_kept_beside_its_name_or_behind_the_version_of_a_signature() {
+    let hex = "5257a869e7ecebeda32affa62cdca3fa51cad7e77a0e56ff536d0ce8e108d8bd";
+    for (form, kind) in [
+        ("Stripe-Signature: t=1492774577,v1=*", "signature"),
+        ("X-Hub-Signature-256: sha256=*", "signature"),
+        ("x-slack-signature: v0=* was refused", "signature"),
+        ("webhook-signature: v1,*", "signature"),
+    ] {
+        let out = text(&form.replace('*', hex)).text;
+        assert!(!out.contains(hex) && out.contains(&marker(kind)), "{out}");
+        assert_eq!(out.ends_with(" was refused"), form.ends_with(" was refused"), "{out}");
+    }
+    for (form, kind) in [
+        ("access_key_id \"*\"", "api-key"),
+        ("client_secret '*';", "secret"),
+        ("api_key | *", "api-key"),
+        ("| password | * |", "password"),
+        ("access_key_id: *", "api-key"),
+    ] {
+        is_replaced(form, kind);
+    }
+    assert_eq!(
+        text("db_password \"letmein\" host \"db\"").text,
+        "db_password \"[redacted: password]\" host \"db\""
+    );
+    for input in [
+        "secret \"db-tls\" not found",
+        "| id | api_key | created_at |",
+        "password | required",
+        "the key \"user\" is limited",
+        "Signature: v1, v2 and sha256 are supported",
+        "cat token | base64",
+    ] {
+        assert_eq!(text(input), Redacted { text: input.to_owned(), count: 0 });
+    }
+}
+
+#[test]
+fn a_license_key_or_a_code_to_log_in_was_kept_in_groups() {
+    for (input, expected) in [
+        ("license ABCD1-2345E-F6G7H-89JKL", "license [redacted: license-key]"),
+        ("Your licence key is ABCD1-2345E-F6G7H.", "Your licence key is [redacted: license-key]."),
+        ("code: 482913 (2FA)", "code: [redacted: secret] (2FA)"),
+        ("code 482913 to sign in", "code [redacted: secret] to sign in"),
+        ("Your code is 482 913", "Your code is [redacted: secret]"),
+        ("sign-in code: 482-913.", "sign-in code: [redacted: secret]."),
+        ("482913 is your verification code", "[redacted: secret] is your verification code"),
+    ] {
+        assert_eq!(text(input).text, expected);
+    }
+    for input in [
+        "license GPL-2.0-or-later",
+        "id ABCD1-2345E-F6G7H-89JKL",
+        "license F81D4FAE-7DEC-11D0-A765-00A0C91E6BF6",
+        "license ERROR-LIMIT-REACHED-0001",
+        "error code: 10013 to log in again",
+        "status code 4290 (2FA required)",
+        "code: 482913 in 20 s",
+        "Your code is 404",
+    ] {
+        assert_eq!(text(input), Redacted { text: input.to_owned(), count: 0 });
+    }
+}
+
+#[test]
+fn a_link_that_lets_its_bearer_in_was_kept_behind_a_short_name() {
+    let random = "q7Zp2LxV9sKd4TfB8nWm3RgY6hJc";
+    for form in [
+        "https://app.example.com/in?t=*",
+        "see /welcome?lang=de&t=* now",
+        "/x%3Ft%3D*",
+        "/oauth/authorize/code/*",
+        "https://h.example/oauth2/authorize/*",
+    ] {
+        let out = text(&form.replace('*', random));
+        assert_eq!(out.text, form.replace('*', "[redacted: token]"), "{form}");
+    }
+    for input in [
+        "/x?t=1762848540123",
+        "/x?t=chat-completions-2024-05-13",
+        "/x?t=c6f3ac01-4a33-4c9b-9d2a-2f6c1d3e4b5a",
+        "/oauth/authorize/code/invalid",
+    ] {
+        assert_eq!(text(input), Redacted { text: input.to_owned(), count: 0 });
     }
 }
 
@@ -547,6 +736,19 @@ fn a_long_hostile_text_takes_linear_time() {
         "sk-",
         " -u a:",
         "be68",
+        "curl -u",
+        "mysql -p ",
+        "license ",
+        "license A1B2-",
+        "key | ",
+        "key \"",
+        "code 482 ",
+        "?t=",
+        "signature: t=1,",
+        "scott/",
+        "sqlplus -a ",
+        "4539578763621486 ",
+        "aA1bB2cC3dD4eE5/F6gG7hH8iI9jJ0kK1lL+mM3n ",
     ] {
         let long = piece.repeat(200_000 / piece.len());
         assert!(text(&long).text.len() < long.len() * 12);
@@ -616,6 +818,12 @@ const FORMS: &[&str] = &[
     "root:*@tcp(db:3306)/app",
     "//jane:*@h.example/",
     "curl -u jane:* -v",
+    "curl -ujane:* -v",
+    "mysql -u jane -p* app",
+    "jdbc:oracle:thin:jane/*@db:1521:x",
+    "access_key_id \"*\"",
+    "api_key | *",
+    "/oauth/authorize/code/*",
 ];
 
 /// What may be around it.
@@ -768,6 +976,24 @@ const TRIGGERS: &[&str] = &[
     "be68539007547034",
     "arn:aws:s:::",
     "@h-1.internal",
+    "curl -u",
+    "mysql -p",
+    "sqlplus a/b@",
+    "jdbc:oracle:thin:a/b@",
+    "license ",
+    "ABCD1-2345E-F6G7H",
+    "api_key | ",
+    "access_key \"",
+    "Signature-256: sha256=",
+    "signature: t=1,v1=",
+    "&t=",
+    "code 482 913",
+    "(2FA)",
+    "/authorize/",
+    "trace_id ",
+    " ns",
+    "LTAI",
+    "aA1bB2cC3dD4eE5/F6gG7hH8iI9jJ0kK1lL+mM3n",
 ];
 
 proptest! {

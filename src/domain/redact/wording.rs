@@ -98,8 +98,10 @@ const CODE_WORDS: &[&str] = &[
     "backup",
     "confirmation",
     "device",
+    "factor",
     "login",
     "mfa",
+    "otp",
     "recovery",
     "reset",
     "security",
@@ -195,13 +197,13 @@ pub(super) fn by_wording(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
         }
         let nearness = match *noun {
             "key" if follows(before, KEY_WORDS) => Close,
-            "code" if follows(before, CODE_WORDS) => Numeric,
+            "code" if follows(before, CODE_WORDS) || follows_sign_in(before) => Numeric,
             _ => *usual,
         };
         let range = value_behind(text, found.end(), nearness, &mut known).or_else(|| {
             let next = text.as_bytes().get(found.end());
             let goes_on = next.is_some_and(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
-            (nearness == Close && !goes_on).then(|| value_before(before)).flatten()
+            (nearness != Loose && !goes_on).then(|| value_before(before, nearness)).flatten()
         });
         parts.extend(range.map(|range| Part { range, kind }));
     }
@@ -267,6 +269,11 @@ fn value_behind(
                 is_opaque(head) || is_short_number(head) && !is_counted(behind)
             }
         };
+        if nearness == Numeric
+            && let Some(length) = grouped_code(text.get(at..)?)
+        {
+            return Some(at..at + length);
+        }
         // After "provided:" comes what was provided.
         let is_told_so =
             is_told && has_colon && nearness != Loose && head.len() >= 8 && !is_word(head);
@@ -284,7 +291,7 @@ fn value_behind(
 }
 
 /// The value before a noun, of which `text` is what precedes.
-fn value_before(text: &str) -> Option<Range<usize>> {
+fn value_before(text: &str, nearness: Nearness) -> Option<Range<usize>> {
     let from = text.ceil_char_boundary(text.len().saturating_sub(MOST_BETWEEN));
     let mut rest = text.trim_end_matches([' ', '-', '_']);
     for _ in 0..=MOST_FILLERS {
@@ -296,9 +303,10 @@ fn value_before(text: &str) -> Option<Range<usize>> {
             let bytes = rest.get(..end)?.bytes().rev();
             let range = end - bytes.take_while(|b| is_of_value(*b)).count()..end;
             let value = rest.get(range.clone())?;
-            return (is_opaque(value) && !value.starts_with('/')).then_some(range);
+            let is_secret = is_opaque(value) || nearness == Numeric && is_short_number(value);
+            return (is_secret && !value.starts_with('/')).then_some(range);
         }
-        if !is_among(word, LINKS) {
+        if !(is_among(word, LINKS) || nearness == Numeric && is_among(word, CODE_WORDS)) {
             return None;
         }
     }
@@ -361,6 +369,26 @@ const COUNTED: &[&str] = &[
 fn is_counted(behind: &str) -> bool {
     let words = behind.strip_prefix(' ').unwrap_or_default();
     is_among(words.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default(), COUNTED)
+}
+
+/// Whether the last words in `before` are "sign in" or "log in".
+fn follows_sign_in(before: &str) -> bool {
+    let end = before.trim_end_matches([' ', '-', '_']);
+    ["sign in", "sign-in", "log in", "log-in"].iter().any(|words| {
+        let at = end.len().checked_sub(words.len());
+        at.and_then(|at| end.get(at..)).is_some_and(|last| last.eq_ignore_ascii_case(words))
+    })
+}
+
+/// The length of a code in two groups of three or four digits at the beginning of a text: `482 913`.
+fn grouped_code(text: &str) -> Option<usize> {
+    let digits = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
+    let first = digits(text);
+    let rest = text.get(first..)?.strip_prefix([' ', '-'])?;
+    let length = first + 1 + first;
+    let ends = !text.as_bytes().get(length).is_some_and(u8::is_ascii_alphanumeric);
+    ((3..=4).contains(&first) && digits(rest) == first && ends && !is_counted(text.get(length..)?))
+        .then_some(length)
 }
 
 fn is_short_number(word: &str) -> bool {
@@ -574,6 +602,13 @@ pub(super) fn is_word(value: &str) -> bool {
     };
     SAID_OF_FIELDS.iter().any(|word| word.eq_ignore_ascii_case(value))
         || ["ed", "ing", "ion", "able", "ible", "ment"].iter().any(|ending| ends(ending))
+}
+
+/// Whether a text is what a message says of a field, in three words and more.
+pub(super) fn is_message(text: &str) -> bool {
+    let words =
+        || text.split_whitespace().map(|word| word.split(['\'', '’']).next().unwrap_or(word));
+    words().count() >= 3 && words().any(is_word) && !words().any(is_opaque)
 }
 
 #[cfg(test)]
