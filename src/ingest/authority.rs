@@ -37,8 +37,8 @@ fn at_end(rest: &str) -> (&str, &str) {
 }
 
 /// What is behind the `@` that ends user information whose password goes on in `tail`. A path may
-/// hold an `@` as well: it does behind a host of several names or an IP address of an address of the
-/// web, and behind the first part of any such address.
+/// hold an `@` as well: it does in any address of the web, since whoever asked for it asked the host
+/// before the slash.
 fn behind_password<'a>(scheme: Option<&str>, authority: &str, tail: &'a str) -> Option<&'a str> {
     let (name, digits) = authority.split_once(':')?;
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -46,13 +46,12 @@ fn behind_password<'a>(scheme: Option<&str>, authority: &str, tail: &'a str) -> 
         ["http", "https", "ws", "wss"].iter().any(|web| scheme.eq_ignore_ascii_case(web))
     });
     let is_host = name.eq_ignore_ascii_case("localhost")
-        || name.split('.').count() == 4 && name.split('.').all(is_number)
-        || is_of_web && name.contains('.');
-    if name.is_empty() || is_host || !is_number(digits) {
+        || name.split('.').count() == 4 && name.split('.').all(is_number);
+    if name.is_empty() || is_host || is_of_web || !is_number(digits) {
         return None;
     }
     let password = tail.get(1..)?;
-    let ends = if is_of_web || name.contains('.') { &ENDS[..] } else { &['?', '#'] };
+    let ends = if name.contains('.') { &ENDS[..] } else { &['?', '#'] };
     let end = password.find(ends).unwrap_or(password.len());
     let (before, rest) = tail.split_at_checked(1 + password.get(..end)?.rfind('@')?)?;
     let rest = rest.get(1..)?;
@@ -84,7 +83,6 @@ mod tests {
             (None, "admin:8443?9@db.example", "db.example", ""),
             (None, "admin:8443/a@b/c@192.0.2.7/x", "192.0.2.7", "/x"),
             (Some("postgres"), "admin:84/9==@db.example/app?x=a@b", "db.example", "/app?x=a@b"),
-            (Some("https"), "admin:8443/9@db.example/x", "db.example", "/x"),
             (Some("https"), "u:p@h.example/a@b", "h.example", "/a@b"),
         ] {
             let parts = split(scheme, rest);
@@ -97,6 +95,7 @@ mod tests {
         for (scheme, rest, host) in [
             (Some("https"), "h.example:8443/jane@example.com", "h.example:8443"),
             (Some("http"), "payments:8080/users/jane@example.com/mail", "payments:8080"),
+            (Some("http"), "payments:8080/jane@example.com", "payments:8080"),
             (Some("http"), "payments:8080/x?mail=jane@example.com", "payments:8080"),
             (Some("http"), "payments:8080?mail=jane@example.com", "payments:8080"),
             (Some("http"), "registry:4873/@scope/pkg", "registry:4873"),
