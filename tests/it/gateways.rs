@@ -49,6 +49,16 @@ impl Drop for Gateway {
     }
 }
 
+/// A port that nobody listens on, and that nobody else is given while the tests run.
+pub(crate) fn dead_port() -> u16 {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = socket.local_addr().unwrap().port();
+    // It is bound until the process ends.
+    std::mem::forget(socket);
+    port
+}
+
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
