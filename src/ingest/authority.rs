@@ -15,7 +15,8 @@ pub(crate) struct Parts<'a> {
 ///
 /// The authority ends at the first slash, and user information at the last `@` in it (RFC 3986
 /// section 3.2). A password with a slash that nobody has encoded would so leave user and password as
-/// host and port: what reads as `user:digits`, a slash and an `@` before a host is user information.
+/// host and port: outside of the web, what reads as `user:digits`, a slash and an `@` before a host is
+/// user information.
 pub(crate) fn split<'a>(scheme: Option<&str>, rest: &'a str) -> Parts<'a> {
     let (authority, tail) = at_end(rest);
     if let Some((_, host)) = authority.rsplit_once('@') {

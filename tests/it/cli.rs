@@ -1,5 +1,6 @@
 //! The real binary: how it starts, refuses, stops, and what survives.
 
+use crate::gateways::dead_port;
 use crate::support::Process;
 use crate::support::process::{post, run};
 use retrylens::clock::{Clock as _, SystemClock};
@@ -169,7 +170,7 @@ fn doctor_says_whether_receivers_answer_and_at_which_port() {
     let folder = tempfile::tempdir().unwrap();
     let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listening.local_addr().unwrap().port();
-    let gone = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let gone = dead_port();
     let receiver = |name: &str, port: u16| {
         format!(
             "[[receivers]]\nname = \"{name}\"\nkind = \"alertmanager\"\n\

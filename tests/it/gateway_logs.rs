@@ -48,14 +48,12 @@ fn nginx(next: u16) -> Gateway {
     )
 }
 
-/// HAProxy that logs as documented and limits `/haproxy`.
-fn haproxy(next: u16) -> Gateway {
+/// What HAProxy is set to before its own frontends: it logs as documented.
+fn haproxy_defaults() -> String {
     let text = documented("HAProxy", "haproxy");
     let line = text.lines().find(|line| line.trim_start().starts_with("log-format")).unwrap();
-    haproxy_with(
-        &format!(
-            "
-global
+    format!(
+        "global
   log stdout len 8192 format raw local0
 defaults
   mode http
@@ -64,7 +62,17 @@ defaults
   timeout client 5s
   timeout server 5s
   unique-id-format %[uuid()]
-{line}
+{line}"
+    )
+}
+
+/// HAProxy that logs as documented and limits `/haproxy`.
+fn haproxy(next: u16) -> Gateway {
+    let defaults = haproxy_defaults();
+    haproxy_with(
+        &format!(
+            "
+{defaults}
 frontend api
   bind 127.0.0.1:{{port}}
   http-request set-var(txn.rid) req.hdr(X-Request-Id)
@@ -89,25 +97,15 @@ backend app
 /// `/limited` and all else finds one dead server of two, `/dead` two, and `/unwell` a server whose 503
 /// it doesn't take, and behind it a dead one.
 fn haproxy_that_redispatches(next: u16, unwell: u16) -> Gateway {
-    let text = documented("HAProxy", "haproxy");
-    let line = text.lines().find(|line| line.trim_start().starts_with("log-format")).unwrap();
+    let defaults = haproxy_defaults();
     let dead = dead_port();
     haproxy_with(
         &format!(
             "
-global
-  log stdout len 8192 format raw local0
-defaults
-  mode http
-  log global
-  timeout connect 2s
-  timeout client 5s
-  timeout server 5s
-  unique-id-format %[uuid()]
+{defaults}
   option redispatch 1
   retries 1
   balance roundrobin
-{line}
 frontend api
   bind 127.0.0.1:{{port}}
   http-request set-var(txn.rid) req.hdr(X-Request-Id)

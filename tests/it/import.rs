@@ -1,6 +1,7 @@
 //! `retrylens import`: files into the store or to a server, through kills and rotation.
 
 use super::access_logs::nginx_line;
+use super::gateways::dead_port;
 use retrylens::store::Store;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -156,17 +157,14 @@ fn a_server_that_does_not_answer_is_told_after_the_first_try() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     std::fs::write(folder.join("a.ndjson"), lines(0, 1)).unwrap();
-    // Nobody listens there once it is closed.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = format!("127.0.0.1:{}", dead_port());
     let url = format!("http://jane:hunter2fake@{closed}");
     let mut run = command(folder, &["--url", &url, "a.ndjson"]);
     let mut run = Running(run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
     let mut first = String::new();
     let errors = run.0.stderr.take().unwrap();
     std::io::BufRead::read_line(&mut std::io::BufReader::new(errors), &mut first).unwrap();
-    for part in
-        [&closed.to_string(), "gave no answer: ", "refused", "11 more tries within 5 minutes"]
-    {
+    for part in [closed.as_str(), "gave no answer: ", "refused", "11 more tries within 5 minutes"] {
         assert!(first.contains(part), "{part}: {first}");
     }
     assert!(!first.contains("hunter2fake"), "{first}");

@@ -46,7 +46,9 @@ impl<'de> Deserialize<'de> for Object {
                         Entry::Occupied(known) => {
                             object.twice.get_or_insert_with(|| known.key().clone());
                         }
-                        Entry::Vacant(free) => drop(free.insert(value)),
+                        Entry::Vacant(free) => {
+                            free.insert(value);
+                        }
                     }
                 }
                 Ok(object)

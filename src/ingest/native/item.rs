@@ -506,11 +506,10 @@ impl Reader<'_> {
         raw: Option<&RawValue>,
         cap: usize,
     ) -> Result<Option<String>, Fault> {
-        let before = self.shortened;
-        let text = self.stored(Rules::Text, field, raw)?;
-        let text = text.map(|text| self.shorten(text, cap));
-        self.count_once(before);
-        Ok(text)
+        self.as_one(|own| {
+            let text = own.stored(Rules::Text, field, raw)?;
+            Ok(text.map(|text| own.shorten(text, cap)))
+        })
     }
 
     fn redacted(&mut self, text: &str) -> String {
@@ -519,8 +518,16 @@ impl Reader<'_> {
         redacted.text
     }
 
-    /// Counts what was cut of one text since `before` as one: a long one is cut before anything looks
-    /// at it, and then to its cap.
+    /// Makes what is kept of one text, which counts once however often it is cut: a long one is cut
+    /// before anything looks at it, and then to its cap.
+    fn as_one<T>(&mut self, make: impl FnOnce(&mut Self) -> T) -> T {
+        let before = self.shortened;
+        let made = make(self);
+        self.count_once(before);
+        made
+    }
+
+    /// Counts what was cut since `before` as one.
     fn count_once(&mut self, before: u64) {
         self.shortened = self.shortened.min(before.saturating_add(1));
     }
@@ -562,11 +569,10 @@ impl Reader<'_> {
     /// A text by which things are told apart: redacted as a whole, and cut so that different ones
     /// stay different.
     fn id(&mut self, field: &'static str, raw: Option<&RawValue>) -> Result<Option<String>, Fault> {
-        let before = self.shortened;
-        let text = self.raw_text(field, raw, fields::clean)?;
-        let id = text.map(|text| self.stored_id(&text));
-        self.count_once(before);
-        Ok(id)
+        self.as_one(|own| {
+            let text = own.raw_text(field, raw, fields::clean)?;
+            Ok(text.map(|text| own.stored_id(&text)))
+        })
     }
 
     /// An id that many events share.
@@ -575,10 +581,7 @@ impl Reader<'_> {
         field: &'static str,
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
-        let before = self.shortened;
-        let name = self.stored(Rules::Id, field, raw)?;
-        self.count_once(before);
-        Ok(name)
+        self.as_one(|own| own.stored(Rules::Id, field, raw))
     }
 
     fn stored_id(&mut self, text: &str) -> String {
@@ -600,11 +603,10 @@ impl Reader<'_> {
         field: &'static str,
         raw: Option<&RawValue>,
     ) -> Result<Option<String>, Fault> {
-        let before = self.shortened;
-        let text = self.stored(Rules::Body, field, raw)?;
-        let text = text.map(|text| self.shorten(text, MAX_BODY_SAMPLE));
-        self.count_once(before);
-        Ok(text)
+        self.as_one(|own| {
+            let text = own.stored(Rules::Body, field, raw)?;
+            Ok(text.map(|text| own.shorten(text, MAX_BODY_SAMPLE)))
+        })
     }
 
     /// A hash; a raw value is hashed or refused, by setting.
@@ -747,11 +749,10 @@ impl Reader<'_> {
 
     /// The route by its own field.
     fn given_route(&mut self, slots: &Slots<'_>) -> Result<Option<String>, Fault> {
-        let before = self.shortened;
-        let route = self.raw_text("route", slots.route, fields::clean)?;
-        let route = route.and_then(|route| self.route(&route));
-        self.count_once(before);
-        Ok(route)
+        self.as_one(|own| {
+            let route = own.raw_text("route", slots.route, fields::clean)?;
+            Ok(route.and_then(|route| own.route(&route)))
+        })
     }
 
     fn host(&mut self, host: &str) -> String {
