@@ -34,6 +34,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(7, "0007_client_volumes"),
     migration!(8, "0008_sources"),
     migration!(9, "0009_receivers"),
+    migration!(10, "0010_merged_slices"),
 ];
 
 /// Holds the versions that were applied.

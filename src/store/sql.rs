@@ -29,9 +29,11 @@ pub(super) const WORDS: &str = "SELECT id, word FROM words WHERE id IN ({ids})";
 pub(super) const BY_ID: &str = " ORDER BY e.occurred_at, e.attempt, e.event_id LIMIT {limit}";
 
 /// The condition, on SQLite, that an event has an id whose number is `{keys}` and is in a
-/// slice of a stretch of time (`{from}` to `{to}`).
-pub(super) const IN_SLICES: &str = "e.id IN (SELECT x.id FROM slices v CROSS JOIN ids x \
-WHERE v.from_at < {to} AND v.to_at > {from} AND x.slice = v.id AND x.key {keys})";
+/// slice of a stretch of time (`{from}` to `{to}`), or in one whose ids are on their way to another.
+pub(super) const IN_SLICES: &str = "e.id IN (SELECT x.id FROM (\
+SELECT id FROM slices WHERE from_at < {to} AND to_at > {from} \
+UNION ALL SELECT slice FROM draining WHERE target > 0) v CROSS JOIN ids x \
+WHERE x.slice = v.id AND x.key {keys})";
 
 /// Counts of the ends of a window (`$1` to `$2`, `$3` to `$4`, in milliseconds) from the events' own
 /// index, by class and rank; `{series}` is the column of the series, or 0 for all of them.

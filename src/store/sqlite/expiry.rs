@@ -2,9 +2,11 @@
 //!
 //! A step is one short transaction. It removes events in the order of time, each with its entries
 //! in `ids`, so that between two steps everything fits together; then sums, then names that nothing
-//! uses any more. Pages that became free are used again by what comes in; where they are more than
+//! uses any more. The entries in a slice that was made of others go all at once after its last event
+//! (`merge`), since one by one they would touch a page each. Pages that became free are used again by what comes in; where they are more than
 //! that needs, or more than the disk budget, they are given back from the end of the file.
 
+use super::merge;
 use super::slices::Slices;
 use super::verify;
 use super::writer::{Writer, data_version};
@@ -150,6 +152,7 @@ impl Writer {
         let kept = if moved { read(&transaction)? } else { self.kept };
         let mut slices = self.slices.clone();
         let events = remove_events(&transaction, &mut slices, kept.events.since, end)?;
+        let ids = merge::remove_ids(&transaction, &mut slices, end)?;
         let mut sums = [0; 2];
         for (table, what) in kept::SUMS {
             let before = sums::minute(kept_of(&kept, what).since);
@@ -160,7 +163,7 @@ impl Writer {
             let only = format!("width = {width} AND ");
             sums[place(what)] += remove_sums(&transaction, SPANS_BY_START, &only, before, end)?;
         }
-        let mut found = moved || events > 0 || sums != [0; 2];
+        let mut found = moved || events > 0 || ids || sums != [0; 2];
         let day = kept::names_since(&kept);
         let mut names = self.expiry.names;
         // Once nothing uses them any more.
@@ -347,7 +350,9 @@ fn remove_events(
             events.push(id);
             *by_slice.entry(place).or_default() += 1;
             let slice = slices.id(place);
-            verify::keys(row, 2, |key| entries.push((slice, key, id)))?;
+            if !slices.keeps_entries(place) {
+                verify::keys(row, 2, |key| entries.push((slice, key, id)))?;
+            }
         }
         if events.is_empty() {
             break;

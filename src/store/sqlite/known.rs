@@ -94,6 +94,11 @@ impl Known {
         self.0.get(&slice).is_none_or(|filter| filter.may_hold(key))
     }
 
+    /// Forgets what a slice holds.
+    pub(super) fn forget(&mut self, slice: i64) {
+        self.0.remove(&slice);
+    }
+
     /// Forgets everything: others wrote to the file, or it was mended.
     pub(super) fn clear(&mut self) {
         self.0.clear();

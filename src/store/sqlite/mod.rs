@@ -7,6 +7,7 @@
 //!
 //! - `writer`: a batch of events in one transaction.
 //! - `slices`: stretches of time in which ids are looked up.
+//! - `merge`: old ones become one.
 //! - `ids`: ids as they are kept.
 //! - `verify`: is every event found by its ids?
 //! - `expiry`: what is old goes, in small steps, and the file shrinks.
@@ -14,6 +15,7 @@
 mod expiry;
 pub(super) mod ids;
 mod known;
+mod merge;
 mod slices;
 mod verify;
 mod writer;
@@ -184,9 +186,10 @@ impl SqliteStore {
         self.with(move |writer| writer.add_senders(&senders)).await
     }
 
-    /// Gathers the sums of one stretch that is over; whether there was one.
+    /// Gathers the sums of one stretch that is over, or else makes a step to fewer slices; whether
+    /// there was anything to do.
     pub(super) async fn gather(&self, now: UnixMillis) -> Result<bool, StoreError> {
-        self.with(move |writer| writer.gather(now)).await
+        self.with(move |writer| Ok(writer.gather(now)? || writer.merge()?)).await
     }
 
     /// Removes a little of what is old, or gives a little space back.

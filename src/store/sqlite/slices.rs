@@ -3,9 +3,9 @@
 //! The table `ids` begins with the slice, so that a batch touches the ids of its own time alone and
 //! writing does not slow down as the file grows; a look-up asks each slice, one step of an index
 //! each. So slices become larger where many events are stored, as far as the ids of one still fit
-//! the writer's cache: 1 million events are in 16 slices, 10 million in about 120. Slices follow each
-//! other without gaps. The identity of an event holds its time, so that a repeat is found in the
-//! slice of its first.
+//! the writer's cache, and old ones become one (`merge`): 1 million events are in 16 slices, 10
+//! million in about 30. Slices follow each other without gaps. The identity of an event holds its
+//! time, so that a repeat is found in the slice of its first.
 
 use super::ids;
 use crate::store::StoreError;
@@ -19,6 +19,13 @@ const FEW: i64 = 32;
 /// The largest slices hold so many times as many as the smallest.
 const LARGEST: i64 = 4;
 
+/// So many slices of a level become one.
+const MERGED: usize = 4;
+/// The newest slices, which stay as they are.
+const NEW: usize = 8;
+/// The part of what is stored, as its divisor, that a slice made of others holds at most.
+const SHARE: i64 = 8;
+
 /// One stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slice {
@@ -30,6 +37,9 @@ pub(super) struct Slice {
     events: i64,
     /// At how many events it is divided.
     limit: i64,
+    /// How often slices became one on the way to it. From 1 on it may hold ids of events that were
+    /// removed.
+    level: i64,
 }
 
 impl Slice {
@@ -42,6 +52,16 @@ impl Slice {
     pub(super) const fn limit(&self) -> i64 {
         self.limit
     }
+
+    /// Adds it to the catalogue.
+    fn add(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        transaction
+            .prepare_cached(
+                "INSERT INTO slices (id, from_at, to_at, events, level) VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![self.id, self.from, self.to, self.events, self.level])?;
+        Ok(())
+    }
 }
 
 /// All slices in the order of time.
@@ -50,28 +70,45 @@ pub(super) struct Slices {
     list: Vec<Slice>,
     /// Events after which a slice is ended, while there are few slices.
     full: i64,
+    /// Slices whose ids are on their way, and the slices they go to; 0 where they are removed.
+    draining: Vec<(i64, i64)>,
 }
 
 impl Slices {
     /// Reads the catalogue; slices end after `full` events while there are few.
     pub(super) fn read(connection: &rusqlite::Connection, full: i64) -> Result<Self, StoreError> {
-        let mut statement = connection
-            .prepare_cached("SELECT id, from_at, to_at, events FROM slices ORDER BY from_at")?;
+        let mut statement = connection.prepare_cached(
+            "SELECT id, from_at, to_at, events, level FROM slices ORDER BY from_at",
+        )?;
         let rows = statement.query_map([], |row| {
-            let events = row.get(3)?;
-            Ok(Slice { id: row.get(0)?, from: row.get(1)?, to: row.get(2)?, events, limit: 0 })
+            Ok(Slice {
+                id: row.get(0)?,
+                from: row.get(1)?,
+                to: row.get(2)?,
+                events: row.get(3)?,
+                limit: 0,
+                level: row.get(4)?,
+            })
         })?;
         let list = rows.collect::<Result<_, _>>()?;
-        let mut slices = Self { list, full };
+        let draining = connection
+            .prepare_cached("SELECT slice, target FROM draining ORDER BY target, slice")?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
+        let mut slices = Self { list, full, draining };
         let size = slices.size();
         slices.list.iter_mut().for_each(|slice| slice.limit = size.max(slice.events));
         Ok(slices)
     }
 
+    /// Stored events.
+    fn stored(&self) -> i64 {
+        self.list.iter().map(|slice| slice.events).sum()
+    }
+
     /// Events after which a new slice is ended.
     fn size(&self) -> i64 {
-        let stored: i64 = self.list.iter().map(|slice| slice.events).sum();
-        (stored / FEW).clamp(self.full, self.full * LARGEST)
+        (self.stored() / FEW).clamp(self.full, self.full * LARGEST)
     }
 
     /// Events after which a slice is ended, while there are few slices.
@@ -85,9 +122,19 @@ impl Slices {
         self.list.partition_point(|slice| slice.to <= occurred_at).min(last)
     }
 
-    /// The number of the slice at a place.
+    /// The number of the slice at a place, where an entry goes with its event.
     pub(super) fn id(&self, place: usize) -> i64 {
         self.list.get(place).map_or(0, |slice| slice.id)
+    }
+
+    /// Whether the entries of a removed event stay in the slice at a place.
+    pub(super) fn keeps_entries(&self, place: usize) -> bool {
+        self.list.get(place).is_some_and(|slice| slice.level > 0)
+    }
+
+    /// The slices whose ids are on their way to `target`.
+    pub(super) fn draining_to(&self, target: i64) -> impl Iterator<Item = i64> + use<'_> {
+        self.draining.iter().filter(move |(_, to)| *to == target).map(|(slice, _)| *slice)
     }
 
     /// The slice of a moment and those next to it.
@@ -145,7 +192,8 @@ impl Slices {
         Ok(())
     }
 
-    /// Gives the time of the empty slices that end before `since` to the one after them.
+    /// Gives the time of the empty slices that end before `since` to the one after them. Entries that
+    /// stayed behind are to be removed.
     pub(super) fn forget(
         &mut self,
         transaction: &Transaction<'_>,
@@ -162,9 +210,92 @@ impl Slices {
                 .prepare_cached("UPDATE slices SET from_at = ?2 WHERE id = ?1")?
                 .execute(params![next.id, first.from])?;
             next.from = first.from;
-            self.list.remove(0);
+            let gone = self.list.remove(0);
+            if gone.level > 0 {
+                let ends = self.draining_to(gone.id).chain([gone.id]).collect::<Vec<_>>();
+                self.drain(transaction, &ends, 0)?;
+            }
         }
         Ok(())
+    }
+
+    /// Lets the ids of slices go to another one, or away (0).
+    fn drain(
+        &mut self,
+        transaction: &Transaction<'_>,
+        slices: &[i64],
+        target: i64,
+    ) -> Result<(), StoreError> {
+        let mut note = transaction
+            .prepare_cached("INSERT OR REPLACE INTO draining (slice, target) VALUES (?1, ?2)")?;
+        for slice in slices {
+            note.execute(params![slice, target])?;
+        }
+        self.draining.retain(|(slice, _)| !slices.contains(slice));
+        self.draining.extend(slices.iter().map(|slice| (*slice, target)));
+        Ok(())
+    }
+
+    /// Notes that nothing is left in a slice.
+    pub(super) fn drained(
+        &mut self,
+        transaction: &Transaction<'_>,
+        slice: i64,
+    ) -> Result<(), StoreError> {
+        transaction.prepare_cached("DELETE FROM draining WHERE slice = ?1")?.execute([slice])?;
+        self.draining.retain(|(one, _)| *one != slice);
+        Ok(())
+    }
+
+    /// The slice that ids are on their way to.
+    pub(super) fn target(&self) -> Option<i64> {
+        self.draining.iter().map(|(_, target)| *target).find(|target| *target > 0)
+    }
+
+    /// Makes the oldest slices of a level one, where there are enough; the new one.
+    ///
+    /// Those of now stay as they are, for their ids are written to. The new one holds no larger a
+    /// share of what is stored than [`SHARE`], so that removal, which empties slice by slice, leaves
+    /// few ids behind.
+    pub(super) fn merge(
+        &mut self,
+        transaction: &Transaction<'_>,
+    ) -> Result<Option<i64>, StoreError> {
+        let most = (self.stored() / SHARE).min(self.full * LARGEST * 8);
+        let old = self.list.len().saturating_sub(NEW);
+        let fits = |some: &[Slice]| {
+            let level = some.first().map(|slice| slice.level);
+            some.iter().all(|slice| Some(slice.level) == level)
+                && some.iter().map(|slice| slice.events).sum::<i64>() <= most
+        };
+        let list = self.list.get(..old).unwrap_or_default();
+        let Some(place) = list.windows(MERGED).position(fits) else { return Ok(None) };
+        let id = self.next_number();
+        let some: Vec<Slice> = self.list.drain(place..place + MERGED).collect();
+        let [first, .., last] = some.as_slice() else { return Ok(None) };
+        let events = some.iter().map(|slice| slice.events).sum();
+        let one = Slice {
+            id,
+            from: first.from,
+            to: last.to,
+            events,
+            limit: events + self.full / 8,
+            level: first.level + 1,
+        };
+        let ids: Vec<i64> = some.iter().map(|slice| slice.id).collect();
+        for id in &ids {
+            transaction.prepare_cached("DELETE FROM slices WHERE id = ?1")?.execute([id])?;
+        }
+        one.add(transaction)?;
+        self.list.insert(place, one);
+        self.drain(transaction, &ids, id)?;
+        Ok(Some(id))
+    }
+
+    /// A number that no slice has or had while its ids are on their way.
+    fn next_number(&self) -> i64 {
+        let draining = self.draining.iter().map(|(slice, _)| *slice);
+        self.list.iter().map(|slice| slice.id).chain(draining).max().unwrap_or_default() + 1
     }
 
     /// The first moment after the oldest slice that reaches beyond `since`.
@@ -181,6 +312,8 @@ impl Slices {
         cut: i64,
     ) -> Result<(), StoreError> {
         let limit = self.size();
+        let is_target = self.draining_to(self.id(place)).next().is_some();
+        let number = self.next_number();
         let Some(slice) = self.list.get_mut(place) else { return Ok(()) };
         let most = slice.events.min(self.full) / 10;
         let behind: i64 = transaction
@@ -189,19 +322,15 @@ impl Slices {
                  AND occurred_at < ?2 LIMIT ?3)",
             )?
             .query_one(params![cut, slice.to, most + 1], |row| row.get(0))?;
-        if cut <= slice.from || behind > most {
+        if cut <= slice.from || behind > most || is_target {
             slice.limit = slice.events + self.full / 8;
             return Ok(());
         }
         let to = std::mem::replace(&mut slice.to, cut);
         slice.events -= behind;
         let old = slice.id;
-        let new: i64 = transaction
-            .prepare_cached(
-                "INSERT INTO slices (from_at, to_at, events) VALUES (?1, ?2, ?3) RETURNING id",
-            )?
-            .query_one(params![cut, to, behind], |row| row.get(0))?;
-        let next = Slice { id: new, from: cut, to, events: behind, limit };
+        let next = Slice { id: number, from: cut, to, events: behind, limit, level: 0 };
+        next.add(transaction)?;
         self.list.insert(place + 1, next);
 
         let mut read = transaction.prepare_cached(
@@ -224,7 +353,7 @@ impl Slices {
         for (key, id) in &entries {
             delete.execute(params![old, key, id])?;
         }
-        add(transaction, entries.into_iter().map(|(key, id)| (new, key, id)))
+        add(transaction, entries.into_iter().map(|(key, id)| (number, key, id)))
     }
 }
 

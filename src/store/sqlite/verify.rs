@@ -2,6 +2,7 @@
 //!
 //! Reads one snapshot through a connection of its own, so that a running service goes on.
 
+use super::expiry;
 use super::ids;
 use super::slices::{self, Slices};
 use super::writer::{Writer, data_version};
@@ -32,15 +33,22 @@ pub(super) fn verify(file: &Path) -> Result<(Vec<String>, Vec<IdFault>), StoreEr
     if !follows(&slices) {
         damage.push("the stretches in slices leave gaps or overlap".to_owned());
     }
+    let since = expiry::read(&connection)?.events.since;
     let mut faults = Vec::new();
     for slice in slices {
-        let Catalogued { id, from, to, events } = slice;
+        let Catalogued { id, from, to, events, level } = slice;
         let (wanted, found_events) = entries(&connection, from, to)?;
-        let mut read = connection
-            .prepare_cached("SELECT key, id FROM ids WHERE slice = ?1 ORDER BY key, id")?;
-        let found: Vec<(i64, i64)> = read
+        let mut read = connection.prepare_cached(ENTRIES_OF)?;
+        let mut found: Vec<(i64, i64)> = read
             .query_map(params![id], |row| Ok((row.get(0)?, row.get(1)?)))?
             .collect::<Result<_, _>>()?;
+        found.sort_unstable();
+        if level > 0 && from < since.0 {
+            // The entries of events that were removed may stay.
+            let mut events: Vec<i64> = wanted.iter().map(|(_, event)| *event).collect();
+            events.sort_unstable();
+            found.retain(|(_, event)| events.binary_search(event).is_ok());
+        }
         let fault = IdFault {
             slice: Some(id),
             from: UnixMillis(from),
@@ -50,7 +58,8 @@ pub(super) fn verify(file: &Path) -> Result<(Vec<String>, Vec<IdFault>), StoreEr
         };
         faults.extend(fault.is_one().then_some(fault));
     }
-    let strays: i64 = connection.query_one(STRAYS, [], |row| row.get(0))?;
+    let strays: i64 =
+        connection.query_one(&format!("SELECT COUNT(*) {STRAYS}"), [], |row| row.get(0))?;
     if strays > 0 {
         let from = UnixMillis(i64::MIN);
         faults.push(IdFault { slice: None, from, missing: 0, orphans: strays, events: 0 });
@@ -58,8 +67,14 @@ pub(super) fn verify(file: &Path) -> Result<(Vec<String>, Vec<IdFault>), StoreEr
     Ok((damage, faults))
 }
 
+/// Entries of a slice, and those that are on their way to it.
+const ENTRIES_OF: &str = "\
+SELECT key, id FROM ids WHERE slice = ?1 \
+OR slice IN (SELECT d.slice FROM draining d WHERE d.target = ?1)";
+
 /// Entries of slices that there are not.
-const STRAYS: &str = "SELECT COUNT(*) FROM ids WHERE slice NOT IN (SELECT id FROM slices)";
+const STRAYS: &str = "\
+FROM ids WHERE slice NOT IN (SELECT id FROM slices UNION ALL SELECT slice FROM draining)";
 
 /// A row of `slices`.
 #[derive(Debug, Clone, Copy)]
@@ -68,13 +83,20 @@ struct Catalogued {
     from: i64,
     to: i64,
     events: i64,
+    level: i64,
 }
 
 fn catalogue(connection: &Connection) -> Result<Vec<Catalogued>, StoreError> {
     let mut read = connection
-        .prepare_cached("SELECT id, from_at, to_at, events FROM slices ORDER BY from_at")?;
+        .prepare_cached("SELECT id, from_at, to_at, events, level FROM slices ORDER BY from_at")?;
     let rows = read.query_map([], |row| {
-        Ok(Catalogued { id: row.get(0)?, from: row.get(1)?, to: row.get(2)?, events: row.get(3)? })
+        Ok(Catalogued {
+            id: row.get(0)?,
+            from: row.get(1)?,
+            to: row.get(2)?,
+            events: row.get(3)?,
+            level: row.get(4)?,
+        })
     })?;
     Ok(rows.collect::<Result<_, _>>()?)
 }
@@ -119,10 +141,9 @@ pub(super) fn keys(
     Ok(())
 }
 
-/// How many of `some`, in order, are not among `others`, likewise.
+/// How many of `some` are not among `others`, which are in order.
 fn beyond(some: &[(i64, i64)], others: &[(i64, i64)]) -> i64 {
-    let others: std::collections::HashSet<&(i64, i64)> = others.iter().collect();
-    let n = some.iter().filter(|one| !others.contains(one)).count();
+    let n = some.iter().filter(|one| others.binary_search(one).is_err()).count();
     i64::try_from(n).unwrap_or(i64::MAX)
 }
 
@@ -159,6 +180,10 @@ fn mend_slice(transaction: &Transaction<'_>, id: i64) -> Result<(), StoreError> 
         return Ok(());
     };
     let (entries, events) = entries(transaction, slice.from, slice.to)?;
+    for slice in Slices::read(transaction, 0)?.draining_to(id) {
+        transaction.execute("DELETE FROM ids WHERE slice = ?1", [slice])?;
+        transaction.execute("DELETE FROM draining WHERE slice = ?1", [slice])?;
+    }
     transaction.execute("DELETE FROM ids WHERE slice = ?1", params![id])?;
     slices::add(transaction, entries.into_iter().map(|(key, event)| (id, key, event)))?;
     transaction.execute("UPDATE slices SET events = ?2 WHERE id = ?1", params![id, events])?;
@@ -169,20 +194,27 @@ fn mend_catalogue(transaction: &Transaction<'_>) -> Result<(), StoreError> {
     let slices = catalogue(transaction)?;
     if !follows(&slices) {
         transaction.execute("DELETE FROM slices", [])?;
-        let mut add = transaction
-            .prepare("INSERT INTO slices (id, from_at, to_at, events) VALUES (?1, ?2, ?3, ?4)")?;
+        let mut add = transaction.prepare(
+            "INSERT INTO slices (id, from_at, to_at, events, level) VALUES (?1, ?2, ?3, ?4, ?5)",
+        )?;
         let mut from = i64::MIN;
         for (at, slice) in slices.iter().enumerate() {
             let to = slices.get(at + 1).map_or(i64::MAX, |next| next.from);
             if to > from {
-                add.execute(params![slice.id, from, to, slice.events])?;
+                add.execute(params![slice.id, from, to, slice.events, slice.level])?;
                 from = to;
             }
         }
         if slices.is_empty() {
-            add.execute(params![1, i64::MIN, i64::MAX, 0])?;
+            add.execute(params![1, i64::MIN, i64::MAX, 0, 0])?;
         }
     }
-    transaction.execute("DELETE FROM ids WHERE slice NOT IN (SELECT id FROM slices)", [])?;
+    // The ids on their way to a slice that there is not are removed as strays.
+    transaction.execute(
+        "DELETE FROM draining WHERE target > 0 AND target NOT IN (SELECT id FROM slices) \
+         OR slice IN (SELECT id FROM slices)",
+        [],
+    )?;
+    transaction.execute(&format!("DELETE {STRAYS}"), [])?;
     Ok(())
 }

@@ -229,8 +229,10 @@ fn stored_identities<'a>(
     for (at, identity) in identities.iter().enumerate() {
         for slice in slices.near(identity.draft.occurred_at) {
             known.prepare(transaction, slice)?;
-            if known.may_hold(slice.id, identity.key) {
-                wanted.push((slice.id, identity.key, at));
+            for id in slices.draining_to(slice.id).chain([slice.id]) {
+                if known.may_hold(id, identity.key) {
+                    wanted.push((id, identity.key, at));
+                }
             }
         }
     }
@@ -420,9 +422,9 @@ mod tests {
     use super::*;
     use crate::domain::event::Event;
     use crate::domain::stored::{Scope, TimeBasis, View};
-    use crate::domain::time::Window;
+    use crate::domain::time::{HOUR_MS, Millis, Window};
     use crate::pipeline::judge;
-    use crate::store::Store;
+    use crate::store::{Keep, Store, Tidied};
 
     const START: i64 = 1_794_382_200_000;
     const FULL: i64 = 200;
@@ -581,5 +583,108 @@ mod tests {
             (0..50).map(|n| draft(&format!("later{n}"), START + 1_000 + n)).collect();
         place.insert(&later);
         assert_eq!(place.check(), [545, 5]);
+    }
+
+    impl Place {
+        /// Stores so many events, one every `every` milliseconds, ten a batch.
+        fn fill(&mut self, events: i64, every: i64) -> Vec<Draft> {
+            let all: Vec<Draft> =
+                (0..events).map(|n| draft(&format!("e{n}"), START + n * every)).collect();
+            all.chunks(10).for_each(|part| drop(self.insert(part)));
+            all
+        }
+
+        /// Begins anew, as a process does after a kill.
+        fn reopen(&mut self) {
+            let file = self.writer.connection.path().unwrap().to_owned();
+            self.writer = Writer::open_with(file.as_ref(), Duration::from_secs(5), 20).unwrap();
+        }
+
+        fn number(&self, text: &str) -> i64 {
+            self.writer.connection.query_one(text, [], |row| row.get(0)).unwrap()
+        }
+
+        async fn is_well(&self) {
+            let found = self.store.verify().await.unwrap();
+            assert!(found.is_well(), "{found:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn old_slices_become_one_and_every_id_is_found_in_between() {
+        let mut place = Place::with_slices_of(20).await;
+        let all = place.fill(3_600, 10);
+        let before = place.check().len();
+        let mut steps = 0;
+        while place.writer.merge_for(Duration::ZERO).unwrap() {
+            if steps % 7 == 0 {
+                place.is_well().await;
+                for n in [3, 499 + steps, 3_599] {
+                    let found = place.store.lookup(&format!("trace-of-e{n}")).await.unwrap();
+                    assert_eq!(found.events.len(), 1, "{n} after {steps} steps");
+                }
+                let late = [draft(&format!("late{steps}"), START + steps * 20 + 5)];
+                assert_eq!(place.insert(&late), [Inserted::Stored]);
+                assert_eq!(place.insert(&late), [Inserted::Duplicate]);
+            }
+            if steps % 5 == 0 {
+                let n = usize::try_from(steps * 11 % 3_600).unwrap();
+                assert_eq!(place.insert(&all[n..=n]), [Inserted::Duplicate], "e{n}");
+                let conflict = [draft(&format!("e{n}"), all[n].occurred_at + 1)];
+                assert_eq!(place.insert(&conflict), [Inserted::IdConflict], "e{n}");
+                place.reopen();
+            }
+            steps += 1;
+        }
+        place.is_well().await;
+        let sizes = place.check();
+        assert!(before > 60 && sizes.len() < 30 && steps > 20, "{before} {sizes:?} {steps}");
+        assert_eq!(place.number("SELECT COUNT(*) FROM draining"), 0);
+        assert!(place.insert(&all).iter().all(|result| *result == Inserted::Duplicate));
+    }
+
+    #[tokio::test]
+    async fn ids_of_merged_slices_leave_with_their_last_event() {
+        for merged in [5, usize::MAX] {
+            let mut place = Place::with_slices_of(20).await;
+            place.fill(3_600, 2_000);
+            let mut steps = 0;
+            while steps < merged && place.writer.merge_for(Duration::ZERO).unwrap() {
+                steps += 1;
+            }
+            let keep = Keep { events: Millis(HOUR_MS), sums: Millis(HOUR_MS), max_bytes: None };
+            let tidied = |place: &mut Place, now: i64| {
+                while place.writer.tidy(&keep, UnixMillis(now)).unwrap() == Tidied::More {}
+                ["events", "ids", "draining"]
+                    .map(|table| place.number(&format!("SELECT COUNT(*) FROM {table}")))
+            };
+            // Two hours of events, of which the first goes.
+            let [events, ids, _] = tidied(&mut place, START + 2 * HOUR_MS);
+            assert!((1_800..3_600).contains(&events) && ids >= 4 * events, "{events} {ids}");
+            assert_eq!(ids > 4 * events, merged > 5, "some stay until their slice is empty");
+            place.is_well().await;
+            assert_eq!(tidied(&mut place, START + 5 * HOUR_MS), [0, 0, 0]);
+            place.is_well().await;
+            // Numbers of events begin anew, and slices go on.
+            let again: Vec<Draft> = (0..500)
+                .map(|n| draft(&format!("again{n}"), START + 5 * HOUR_MS + n * 10))
+                .collect();
+            again.chunks(10).for_each(|part| drop(place.insert(part)));
+            while place.writer.merge_for(Duration::ZERO).unwrap() {}
+            place.is_well().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn an_id_that_thousands_of_events_share_is_merged_with_the_others() {
+        let mut place = Place::with_slices_of(20).await;
+        for n in 0..3_600 {
+            let mut one = draft(&format!("e{n}"), START + n * 10);
+            one.trace_id = Some("one-trace".to_owned());
+            place.insert(&[one]);
+        }
+        while place.writer.merge_for(Duration::ZERO).unwrap() {}
+        place.is_well().await;
+        assert_eq!(place.number("SELECT COUNT(*) FROM ids"), 4 * 3_600);
     }
 }

@@ -1,0 +1,1 @@
+-- Only SQLite looks ids up by slices of time. PostgreSQL has an index for each kind of id.
