@@ -166,14 +166,21 @@ pub fn recordings(
     }
     for span in has_baseline {
         let of = |measure| recorded_name(measure, span, settings.base());
-        let expr = format!("  {}\n/\n  {}\n", of(Measure::Retries), of(Measure::Requests));
+        let [retries, requests] = [Measure::Retries, Measure::Requests].map(of);
+        let [expected, least] = BASELINE_LIMITS.map(|limit| settings.base().get(limit));
+        let expr = format!(
+            "  clamp_min(\n    {retries}\n      /\n    {requests},\n    {expected}\n  )\n\
+             and\n  {requests} >= {least}\n"
+        );
         add(BASELINE_RATIO.to_owned(), expr);
     }
     made
 }
 
-/// Retries per request in the baseline.
+/// Retries per request that are expected by the baseline; absent where there is none.
 const BASELINE_RATIO: &str = "service_upstream:retrylens_retries_per_requests:ratio_baseline";
+/// The thresholds in it: what is expected at least, and the requests that make a baseline.
+const BASELINE_LIMITS: [Threshold; 2] = [Threshold::GrowthExpected, Threshold::GrowthBaseline];
 
 /// The pairs that share thresholds, as far as one rule depends on them.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -222,7 +229,7 @@ pub fn expression(rule: &Rule, settings: &AlertSettings, source: Source) -> Stri
         Watch::Pair(condition) => {
             let scopes = scopes(rule, settings);
             let written: Vec<String> =
-                scopes.iter().map(|scope| scoped(condition, scope, source)).collect();
+                scopes.iter().map(|scope| scoped(condition, scope, settings, source)).collect();
             match written.as_slice() {
                 [only] => format!("{only}\n"),
                 many => {
@@ -234,8 +241,13 @@ pub fn expression(rule: &Rule, settings: &AlertSettings, source: Source) -> Stri
     }
 }
 
-fn scoped(condition: &Condition, scope: &Scope, source: Source) -> String {
-    let writer = Writer { thresholds: &scope.thresholds, source };
+fn scoped(
+    condition: &Condition,
+    scope: &Scope,
+    settings: &AlertSettings,
+    source: Source,
+) -> String {
+    let writer = Writer { thresholds: &scope.thresholds, base: settings.base(), source };
     let mut text = writer.condition(condition, true);
     let chosen = |own: &Override| {
         let (measure, span) = guard(condition);
@@ -289,6 +301,8 @@ fn group(text: &str) -> String {
 
 struct Writer<'a> {
     thresholds: &'a Thresholds,
+    /// Those of all pairs, by which the baseline is recorded.
+    base: &'a Thresholds,
     source: Source,
 }
 
@@ -387,12 +401,15 @@ impl Writer<'_> {
 
     /// Retries per request that are expected, going by `base`.
     fn expected(&self, base: Span) -> String {
+        let is_recorded = |limit| self.thresholds.get(limit) == self.base.get(limit);
+        let [retries, requests] = [Measure::Retries, Measure::Requests].map(|m| self.sum(m, base));
         let ratio = match self.source {
-            Source::Recorded => BASELINE_RATIO.to_owned(),
-            Source::Inline => {
-                let requests = self.sum(Measure::Requests, base);
-                format!("({} or {requests} * 0) / {requests}", self.sum(Measure::Retries, base))
+            Source::Recorded if BASELINE_LIMITS.into_iter().all(is_recorded) => {
+                return BASELINE_RATIO.to_owned();
             }
+            // The recorded retries are 0 where there are none.
+            Source::Recorded => format!("{retries} / {requests}"),
+            Source::Inline => format!("({retries} or {requests} * 0) / {requests}"),
         };
         format!("clamp_min({ratio}, {})", self.thresholds.get(Threshold::GrowthExpected))
     }

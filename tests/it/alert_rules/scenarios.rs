@@ -460,6 +460,77 @@ fn thresholds_of_one_pair_reach_every_form() {
     assert!(rules.contains(choice) || rules.contains(&escaped), "{rules}");
 }
 
+#[test]
+fn a_pair_with_a_baseline_of_its_own_is_judged_by_that() {
+    let quiet =
+        Minute { requests: 1, first_try: 1, ended: 1, ended_in_time: 1, ..Minute::default() };
+    let none = Minute::default();
+    let sparse = [quiet, none, none, none].repeat(50);
+    // Over before it becomes part of what it is compared with.
+    let storm = run(&[(9, traffic(60, 40, 1))]);
+    let scenario = |minutes: Vec<Minute>| Scenario {
+        name: "quiet, then a storm",
+        minutes,
+        mishap: Mishap::None,
+        fires: Vec::new(),
+    };
+    let minutes = [sparse, storm].concat();
+    let pairs =
+        ["checkout", "search"].map(|service| (service.to_owned(), scenario(minutes.clone())));
+    let own = settings(&[(
+        "alert_overrides",
+        r#"[{service = "checkout", alert_growth_baseline_requests = 20, alert_growth_expected = "0.3%"}]"#,
+    )]);
+    let growth = Rule::named("RetrylensRetriesOutgrowRequests").unwrap();
+    let fires = |service: &str| {
+        let thresholds = own.of(service, "api.example.com");
+        Traffic::new(&minutes).firing(growth, &thresholds).contains(&true)
+    };
+    assert!(fires("checkout") && !fires("search"));
+    let (test, checked) = test_of(&pairs, &own);
+    assert!(checked > 350, "{checked}");
+    for rules in [prometheus::rules(&own, BASE), grafana_as_rules(&own)] {
+        promtool::test(&rules, std::slice::from_ref(&test)).unwrap_or_else(|e| panic!("{e}"));
+    }
+}
+
+/// Other rules and panels may read it: it is there only while there is a baseline, and never below
+/// what is expected at least.
+#[test]
+fn the_recorded_baseline_is_the_expected_share_and_absent_where_too_little_is_known() {
+    const RATIO: &str = "service_upstream:retrylens_retries_per_requests:ratio_baseline";
+    let rules = prometheus::rules(&settings(&[]), BASE);
+    let series = |family: &str, service: &str, values: &str| {
+        let of = format!("{{service=\"{service}\",upstream=\"api.example.com\"}}");
+        json!({"series": format!("retrylens_{family}_total{of}"), "values": values})
+    };
+    let found = |at: &str, share: f64, services: &[&str]| {
+        let one =
+            |service: &&str| json!({"labels": format!("{{service=\"{service}\"}}"), "value": 1});
+        json!({
+            "expr": format!("count by (service) (abs({RATIO} - {share}) < 0.0001)"),
+            "eval_time": at,
+            "exp_samples": services.iter().map(one).collect::<Vec<_>>(),
+        })
+    };
+    let test = json!({
+        "interval": "1m",
+        "input_series": [
+            series("requests", "retried", "0+10x240"), series("retries", "retried", "0+2x240"),
+            series("requests", "never-retried", "0+10x240"),
+            series("requests", "seldom", "0+0.5x240"), series("retries", "seldom", "0+0.5x240"),
+        ],
+        "promql_expr_test": [
+            found("15m", 0.2, &[]),
+            found("230m", 0.2, &["retried"]),
+            found("230m", 0.01, &["never-retried"]),
+            json!({"expr": format!("count({RATIO})"), "eval_time": "230m",
+                "exp_samples": [{"labels": "{}", "value": 2}]}),
+        ],
+    });
+    promtool::test(&rules, &[test]).unwrap_or_else(|e| panic!("{e}"));
+}
+
 /// A Prometheus that never saw a retried request end well has no series of them.
 #[test]
 fn retries_that_never_once_helped_are_told_without_a_series_of_those_that_did() {
