@@ -148,11 +148,13 @@ pub fn slack(due: &Due, base: &str) -> String {
     ];
     let links: Vec<String> = links.into_iter().flatten().collect();
     let section = format!("*{word}: {summary}*\n{description}");
+    // Verbatim: names in it become neither links nor calls, such as `@here`.
+    let shown = |text: String| json!({"type": "mrkdwn", "text": text, "verbatim": true});
     json!({
         "text": format!("{word} {}: {summary}", notice.alert),
         "blocks": [
-            {"type": "section", "text": {"type": "mrkdwn", "text": section}},
-            {"type": "context", "elements": [{"type": "mrkdwn", "text": links.join(" | ")}]},
+            {"type": "section", "text": shown(section)},
+            {"type": "context", "elements": [shown(links.join(" | "))]},
         ],
     })
     .to_string()
@@ -290,7 +292,9 @@ pub(crate) mod tests {
         let text = message["blocks"][0]["text"]["text"].as_str().unwrap();
         assert!(!text.contains('<') && text.contains("&lt;!channel&gt;"), "{text}");
         assert!(text.chars().count() <= 3_000, "{}", text.chars().count());
-        let links = message["blocks"][1]["elements"][0]["text"].as_str().unwrap();
+        let shown = [&message["blocks"][0]["text"], &message["blocks"][1]["elements"][0]];
+        assert!(shown.iter().all(|text| text["verbatim"] == true), "@here calls nobody: {message}");
+        let links = shown[1]["text"].as_str().unwrap();
         assert!(
             links.contains("<https://lens.example.com/triage?service=a&amp;time=received|Triage>")
         );
