@@ -765,7 +765,7 @@ async fn send(
                 return totals_of(&answer.body, lines.len());
             }
             Ok(answer) => (answer.failure(), answer.shown()),
-            Err(error) => (Failure::NoAnswer, format!("gave no answer: {error}")),
+            Err(error) => (Failure::NoAnswer, error.to_string()),
         };
         let elapsed = SystemClock.now().since(began);
         match POLICY.next(failure, attempt, elapsed, rand::random()) {

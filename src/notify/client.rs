@@ -6,7 +6,7 @@
 use crate::clock::Clock;
 use crate::domain::redact;
 use crate::domain::response::HeaderFields;
-use crate::domain::retry_after;
+use crate::domain::retry_after::{self, Flag};
 use crate::domain::retry_policy::Failure;
 use crate::domain::time::Millis;
 use crate::export::text;
@@ -150,23 +150,27 @@ impl Answer {
 }
 
 /// How long an answer asks to wait: all three forms of RFC 9110 section 10.2.3, less its `Age`; where
-/// it is none of them, what it most likely means.
+/// it is none of them, what it most likely means. A moment written as seconds since 1970 is one:
+/// nobody asks to wait for fifty years.
 fn promised(headers: &HeaderMap, clock: &dyn Clock) -> Option<Millis> {
     let fields: HeaderFields = headers
         .iter()
         .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())))
         .collect();
     let reading = retry_after::read(&fields, Some(clock.now()));
-    reading.remaining.or(reading.strict_delay).or(reading.lenient_delay)
+    let moments = [Flag::EpochS, Flag::EpochMs, Flag::CalendarInt];
+    let is_moment = moments.into_iter().any(|flag| reading.has(flag));
+    let meant = reading.lenient_delay.filter(|_| is_moment);
+    meant.or(reading.remaining).or(reading.strict_delay).or(reading.lenient_delay)
 }
 
 /// What went wrong, down to its root, without the address.
 fn problem(error: reqwest::Error) -> String {
     let error = error.without_url();
     if error.is_timeout() {
-        return "no answer in time".to_owned();
+        return "gave no answer in time".to_owned();
     }
-    let mut said = error.to_string();
+    let mut said = format!("gave no answer: {error}");
     let mut cause = error.source();
     while let Some(error) = cause {
         let text = error.to_string();
@@ -214,6 +218,9 @@ mod tests {
             (vec![("retry-after", "Wed, 11 Nov 2026 07:29:30 GMT")], Some(25_000)),
             (vec![("retry-after", "30"), ("age", "10")], Some(20_000)),
             (vec![("retry-after", "1.5")], Some(1_500)),
+            (vec![("retry-after", "1794382175")], Some(30_000)),
+            (vec![("retry-after", "1794382175000")], Some(30_000)),
+            (vec![("retry-after", "1794382000")], Some(0)),
             (vec![("retry-after", "soon")], None),
             (vec![], None),
         ] {

@@ -12,6 +12,7 @@ use crate::domain::retry_after::duration;
 use crate::domain::retry_policy::{Failure, Next, Policy};
 use crate::domain::time::Millis;
 use crate::export::grafana::{ApiGroup, FOLDER, is_uid};
+use crate::export::text;
 use reqwest::Method;
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -42,8 +43,8 @@ pub enum PushError {
          without a user, a query or a fragment"
     )]
     Address,
-    /// It can't be reached.
-    #[error("{to} can't be reached: {problem}")]
+    /// No answer came from it.
+    #[error("{to} {problem}")]
     Unreachable {
         /// Its address.
         to: String,
@@ -358,7 +359,8 @@ fn differences(ours: &Value, theirs: &Value, path: &str, found: &mut Vec<String>
                 // A rule that isn't held open after it ended says nothing of it here, "0s" there.
                 let is_held = path.is_empty() && name == "keep_firing_for" && !is_no_time(value);
                 if is_free || is_held {
-                    found.push(format!("{}: {} → nothing", below(name), shown(value)));
+                    let (there, own) = shown(value, &Value::Null);
+                    found.push(format!("{}: {there} → {own}", below(name)));
                 }
             }
         }
@@ -369,7 +371,10 @@ fn differences(ours: &Value, theirs: &Value, path: &str, found: &mut Vec<String>
         }
         _ if ours == theirs => {}
         _ if matches!(path, "for" | "keep_firing_for") && length(ours) == length(theirs) => {}
-        _ => found.push(format!("{path}: {} → {}", shown(theirs), shown(ours))),
+        _ => {
+            let (there, own) = shown(theirs, ours);
+            found.push(format!("{path}: {there} → {own}"));
+        }
     }
 }
 
@@ -382,14 +387,21 @@ fn is_no_time(value: &Value) -> bool {
     value.is_null() || length(value) == Some(Millis(0))
 }
 
-fn shown(value: &Value) -> String {
-    if value.is_null() {
-        return "nothing".to_owned();
-    }
-    let text = value.to_string();
-    let (text, is_cut) = crate::export::text::cut(&text, SHOWN_CHARS);
-    let text = crate::export::text::visible(text);
-    format!("{text}{}", if is_cut { "…" } else { "" })
+/// Two values as they are shown beside each other: long ones from a little before what differs on.
+fn shown(theirs: &Value, ours: &Value) -> (String, String) {
+    let texts = [theirs, ours].map(|value| match value {
+        Value::Null => "nothing".to_owned(),
+        value => value.to_string(),
+    });
+    let same = texts[0].chars().zip(texts[1].chars()).take_while(|(a, b)| a == b).count();
+    let from = if same > SHOWN_CHARS / 2 { same - SHOWN_CHARS / 4 } else { 0 };
+    let [theirs, ours] = texts.map(|text| {
+        let start = text::cut(&text, from).0.len();
+        let (shown, is_cut) = text::cut(text.get(start..).unwrap_or_default(), SHOWN_CHARS);
+        let [before, after] = [from > 0, is_cut].map(|is| if is { "…" } else { "" });
+        format!("{before}{}{after}", text::visible(shown))
+    });
+    (theirs, ours)
 }
 
 #[cfg(test)]
@@ -423,6 +435,17 @@ mod tests {
                 "keep_firing_for: \"5m\" → nothing",
             ]
         );
+    }
+
+    #[test]
+    fn what_differs_far_into_a_long_expression_is_shown() {
+        let sums = "sum by (service) (increase(é[5m])) ".repeat(9);
+        let of = |limit: &str| json!({"expr": format!("{sums}> {limit} and {sums}")});
+        let mut found = Vec::new();
+        differences(&of("0.2"), &of("0.35"), "", &mut found);
+        let [one] = &found[..] else { panic!("{found:?}") };
+        assert!(one.contains("> 0.35 and") && one.contains("> 0.2 and"), "{one}");
+        assert!(one.chars().count() < 2 * SHOWN_CHARS + 30, "{one}");
     }
 
     #[test]
