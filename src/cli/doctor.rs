@@ -8,11 +8,12 @@ use super::{SettingArgs, counted};
 use crate::app;
 use crate::clock::{Clock, SystemClock};
 use crate::config::{Config, Origin};
+use crate::domain::alerts::ReceiverKey;
 use crate::domain::stored::History;
 use crate::domain::time::{MINUTE_MS, UnixMillis};
 use crate::notify::client::{Client, Method, Outgoing};
 use crate::store::{
-    Difference, IdFault, Mended, ReceiverHold, ReceiverKey, Recount, Store, StoreError, Verified,
+    Difference, IdFault, Mended, ReceiverHold, Recount, Store, StoreError, Verified,
 };
 use std::error::Error;
 use std::io::Write;
@@ -143,9 +144,8 @@ async fn check_receivers(config: &Config, holds: &[(ReceiverKey, ReceiverHold)])
     let mut findings = Vec::new();
     for receiver in receivers {
         let (name, kind, origin) = (receiver.name(), receiver.kind.as_str(), receiver.origin());
-        let mark = receiver.mark();
-        let is_its = |key: &ReceiverKey| key.name == name && key.address == mark;
-        if let Some((_, hold)) = holds.iter().find(|(key, _)| is_its(key)) {
+        let own = receiver.key();
+        if let Some((_, hold)) = holds.iter().find(|(key, _)| *key == own) {
             findings.push(held(&format!("{name} ({kind}): {origin}"), *hold));
             continue;
         }

@@ -3,8 +3,8 @@
 use super::ConfigError;
 use super::layers::Settings;
 use super::secret::{Secret, SigningKey};
-use crate::domain::alerts::Severity;
 use crate::domain::alerts::notice::Addressee;
+use crate::domain::alerts::{ReceiverKey, Severity};
 use crate::domain::retry_policy::{Budget, Policy};
 use crate::domain::spelling::spelled_enum;
 use crate::domain::time::Millis;
@@ -52,12 +52,12 @@ impl Receiver {
         &self.addressee.name
     }
 
-    /// Stands for its address where that may not be kept: enough of its SHA-256 to tell it from the
-    /// one it had before, and too little to try guesses on.
-    pub fn mark(&self) -> String {
-        let mut mark = hex::encode(Sha256::digest(self.url.expose()));
-        mark.truncate(8);
-        mark
+    /// What it is known by where its address may not be kept: for that stands enough of its SHA-256 to
+    /// tell it from the one it had before, and too little to try guesses on.
+    pub fn key(&self) -> ReceiverKey {
+        let mut address = hex::encode(Sha256::digest(self.url.expose()));
+        address.truncate(8);
+        ReceiverKey { name: self.name().to_owned(), address }
     }
 
     /// Scheme, host and port of its address, which may be shown.

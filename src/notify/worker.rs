@@ -19,10 +19,11 @@ use super::client::{Answer, Client, ClientError, Outgoing};
 use super::message;
 use crate::clock::Clock;
 use crate::config::notify::{Notify, Receiver, ReceiverKind};
+use crate::domain::alerts::ReceiverKey;
 use crate::domain::retry_policy::{Budget, Failure, Gate, Next, Stop};
 use crate::domain::time::{MINUTE_MS, Millis, UnixMillis};
 use crate::metrics::{Metrics, Notified};
-use crate::store::{Due, ReceiverHold, ReceiverKey, Sent, Store, StoreError};
+use crate::store::{Due, ReceiverHold, Sent, Store, StoreError};
 use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::Value;
@@ -90,7 +91,7 @@ impl Notifier {
             let line = Line {
                 of: &self,
                 receiver,
-                key: ReceiverKey { name: receiver.name().to_owned(), address: receiver.mark() },
+                key: receiver.key(),
                 budget: self.settings.budget,
                 gate: Gate::default(),
                 has_begun: false,
@@ -101,7 +102,7 @@ impl Notifier {
         tokio::join!(join_all(lines), self.sweep(&end));
     }
 
-    /// Gives up what waits for receivers that are gone or were taken out of the settings.
+    /// Gives up what waits too long for receivers that take nothing or were taken out of the settings.
     async fn sweep(&self, end: &CancellationToken) {
         let known: Vec<&str> = self.settings.receivers.iter().map(Receiver::name).collect();
         loop {
@@ -290,6 +291,7 @@ impl Line<'_> {
             of.metrics.notified(receiver, Notified::Failed);
             return Sent::Gone { error: said.to_owned() };
         }
+        self.hold_back(failure).await;
         let given_up = match stop {
             Stop::Final => Some("it can't succeed".to_owned()),
             Stop::PromisedTooLong if is_too_late => {
@@ -313,7 +315,6 @@ impl Line<'_> {
         }
         ended("later", attempts);
         of.metrics.notified(receiver, Notified::Failed);
-        self.hold_back(failure).await;
         let next_at = now.plus(wait);
         tracing::warn!(
             receiver,
@@ -327,9 +328,10 @@ impl Line<'_> {
     }
 
     /// Where the receiver asked to wait, nothing else is sent to it for that long either, by whichever
-    /// process. What failed by itself waits for longer, by its own jitter.
+    /// process. What failed by itself waits for longer, by its own jitter. A refusal that no wait helps
+    /// says nothing about anything else.
     async fn hold_back(&mut self, failure: Failure) {
-        let Some(promised) = failure.promised() else { return };
+        let Some(promised) = failure.promised().filter(|_| !failure.is_final()) else { return };
         let until = self.of.clock.now().plus(promised);
         self.gate.close_until(until);
         if let Err(error) = self.of.store.hold_back(&self.key, until).await {

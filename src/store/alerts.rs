@@ -514,8 +514,8 @@ impl Store {
         self.transact(vec![Statement::new(text, args)]).await.map(drop)
     }
 
-    /// Gives up what waits since before `since` for receivers that are gone or none of `known`; how
-    /// much.
+    /// Gives up what waits since before `since` for receivers that are gone, that ask to wait at `now`,
+    /// or that are none of `known`; how much.
     pub async fn drop_unknown(
         &self,
         known: &[&str],
@@ -527,8 +527,11 @@ impl Store {
         let others =
             if list.is_empty() { String::new() } else { format!("AND receiver NOT IN ({list})") };
         let text = DROP_UNKNOWN.replace("{others}", &others);
-        let gone = Statement::new(DROP_GONE, vec![now.0.into(), since.0.into()]);
-        let drop = vec![Statement::new(text, args), gone];
+        let held = HELD.map(|(said, held)| {
+            let text = DROP_HELD.replace("{said}", said).replace("{held}", held);
+            Statement::new(text, vec![now.0.into(), since.0.into()])
+        });
+        let drop = std::iter::once(Statement::new(text, args)).chain(held).collect();
         let given = self.transact(drop).await?.unwrap_or_default();
         Ok(given.into_iter().flatten().count())
     }
@@ -739,11 +742,15 @@ UPDATE alert_outbox SET outcome = 'dropped', ended_at = $1, leased_until = 0, \
 last_error = 'no receiver of this name is in the settings' \
 WHERE outcome = '' AND leased_until <= $1 AND made_at < $2 {others} RETURNING id";
 
-const DROP_GONE: &str = "\
+/// What a receiver can't be told in time, as it said itself, and how it said so.
+const DROP_HELD: &str = "\
 UPDATE alert_outbox SET outcome = 'dropped', ended_at = $1, leased_until = 0, \
-last_error = 'its receiver is gone; given up: notify_give_up_ms is over' \
+last_error = 'its receiver {said}; given up: notify_give_up_ms is over' \
 WHERE outcome = '' AND leased_until <= $1 AND made_at < $2 \
-AND receiver IN (SELECT name FROM alert_receivers WHERE gone_at > 0) RETURNING id";
+AND receiver IN (SELECT name FROM alert_receivers WHERE {held}) RETURNING id";
+
+/// How a receiver said that it is sent nothing, and the row that says so.
+const HELD: [(&str, &str); 2] = [("is gone", "gone_at > 0"), ("asks to wait", "held_until > $1")];
 
 /// What is told: the columns that [`delivery`] reads.
 const TOLD: &str = "\

@@ -71,7 +71,7 @@ pub use facts::{MAX_ATTEMPTS, MAX_BUCKETS, bucket_width_ms};
 pub use kept::{Keep, Tidied};
 pub use lists::{LOOKUP_LIMIT, OPERATION_LIMIT, PAGE_LIMIT};
 pub use otlp::{HeldSpan, Hood, SpanMark};
-pub use receivers::{ReceiverHold, ReceiverKey};
+pub use receivers::ReceiverHold;
 pub use recount::{Difference, Recount};
 pub use rows::Draft;
 pub use seat::Seat;

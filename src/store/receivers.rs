@@ -4,17 +4,8 @@
 use super::reader::Row;
 use super::transact::Statement;
 use super::{Store, StoreError};
+use crate::domain::alerts::ReceiverKey;
 use crate::domain::time::UnixMillis;
-
-/// A receiver by its name in the settings and by what stands for its address: what was said at one
-/// address says nothing about another that has its name later.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ReceiverKey {
-    /// Its name.
-    pub name: String,
-    /// What stands for its address, which may be secret.
-    pub address: String,
-}
 
 /// What a receiver said about being sent to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -6,10 +6,10 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use retrylens::clock::Clock;
 use retrylens::domain::alerts::notice::Addressee;
-use retrylens::domain::alerts::{RULES, Severity, Watch};
+use retrylens::domain::alerts::{RULES, ReceiverKey, Severity, Watch};
 use retrylens::domain::time::{MINUTE_MS, Millis, UnixMillis};
 use retrylens::pipeline::alerts::Evaluator;
-use retrylens::store::{ReceiverKey, Sent};
+use retrylens::store::Sent;
 use scraper::{Html, Selector};
 use serde_json::{Value, json};
 
@@ -345,10 +345,10 @@ async fn a_receiver_that_is_sent_nothing_is_named_with_why() {
     let mut watched = Watched::of(app);
     let id = watched.storm("checkout").await;
     let (store, now) = (&watched.app.state.store, watched.app.clock.now());
-    let key = |address: String| ReceiverKey { name: "pager".to_owned(), address };
+    let key = watched.app.state.config.notify.receivers[0].key();
     // Its address of before said that it is gone; this one asks to wait.
-    store.note_gone(&key("before".to_owned()), now).await.unwrap();
-    let key = key(watched.app.state.config.notify.receivers[0].mark());
+    let before = ReceiverKey { address: "before".to_owned(), ..key.clone() };
+    store.note_gone(&before, now).await.unwrap();
     let until = now.plus(Millis(90_000));
     store.hold_back(&key, until).await.unwrap();
     let held = |gone: Option<UnixMillis>, until: Option<UnixMillis>| {

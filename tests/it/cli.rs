@@ -4,9 +4,10 @@ use crate::gateways::dead_port;
 use crate::support::Process;
 use crate::support::process::{post, run};
 use retrylens::clock::{Clock as _, SystemClock};
+use retrylens::config::notify::Receiver;
 use retrylens::config::{Config, Sources};
 use retrylens::domain::time::Millis;
-use retrylens::store::{ReceiverKey, Store};
+use retrylens::store::Store;
 use serde_json::{Value, json};
 use std::net::TcpListener;
 use std::sync::Mutex;
@@ -237,8 +238,7 @@ async fn doctor_tells_of_receivers_that_want_to_be_left_alone() {
         file: None,
     };
     let keys = Config::load(&sources).unwrap().notify.receivers;
-    let [pager, chat] = [&keys[0], &keys[1]]
-        .map(|one| ReceiverKey { name: one.name().to_owned(), address: one.mark() });
+    let [pager, chat] = [&keys[0], &keys[1]].map(Receiver::key);
     let database = format!("sqlite://{}", folder.path().join("retrylens.db").display());
     let store = Store::open(&database).await.unwrap();
     let now = SystemClock.now();

@@ -26,7 +26,7 @@ pub mod threshold;
 mod tests;
 
 pub use evaluate::{Finding, Met, Ratio, Reading, Sums, evaluate, is_met, is_silent};
-pub use notice::{Notice, looked_at};
+pub use notice::{Notice, ReceiverKey, looked_at};
 pub use pieces::{Cuts, Noted, Pieces};
 pub use rule::{Condition, Limit, Measure, Rule, Severity, Span, Watch};
 pub use rules::RULES;

@@ -70,6 +70,16 @@ pub struct Notice {
     pub readings: Vec<Reading>,
 }
 
+/// A receiver by its name in the settings and by what stands for its address: what was said at one
+/// address says nothing about another that has its name later.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReceiverKey {
+    /// Its name.
+    pub name: String,
+    /// What stands for its address, which may be secret.
+    pub address: String,
+}
+
 /// Somebody who is told of alerts: what is known of them where it is decided who is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addressee {

@@ -3,13 +3,12 @@
 use super::fleet::{BASE, Fleet, MIDNIGHT, at, evaluator, event, refused, served, storm};
 use retrylens::clock::Clock;
 use retrylens::domain::alerts::notice::Subject;
-use retrylens::domain::alerts::{AlertState, Severity, Transition};
+use retrylens::domain::alerts::{AlertState, ReceiverKey, Severity, Transition};
 use retrylens::domain::stored::Scope;
 use retrylens::domain::time::{DAY_MS, MINUTE_MS, Millis, UnixMillis};
 use retrylens::metrics::{Caps, Metrics};
 use retrylens::store::{
-    Acknowledgement, Alert, Ended, NewSilence, Order, ReceiverHold, ReceiverKey, Sent, Standing,
-    Store,
+    Acknowledgement, Alert, Ended, NewSilence, Order, ReceiverHold, Sent, Standing, Store,
 };
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -60,6 +59,7 @@ on_both!(
     leases_are_freed_at_a_start_only_where_no_other_process_can_have_them,
     what_a_receiver_said_counts_until_it_is_over_and_for_that_address,
     what_waits_for_a_receiver_that_is_gone_is_given_up_in_the_end,
+    what_waits_for_a_receiver_that_asks_to_wait_for_too_long_is_given_up_in_the_end,
     what_is_old_is_removed,
 );
 
@@ -550,6 +550,24 @@ async fn what_a_receiver_said_counts_until_it_is_over_and_for_that_address(store
     assert_eq!(store.hold(&here).await.unwrap(), hold, "what it asked for is not forgotten");
     store.tidy_alerts(at(21).plus(Millis(90 * DAY_MS))).await.unwrap();
     assert_eq!(store.hold(&here).await.unwrap(), ReceiverHold::default());
+}
+
+async fn what_waits_for_a_receiver_that_asks_to_wait_for_too_long_is_given_up_in_the_end(
+    store: Store,
+) {
+    let fleet = firing(&store).await;
+    let now = fleet.clock.now();
+    let made_at = store.deliveries(Order::Waiting, 10).await.unwrap()[0].of.made_at;
+    let after = made_at.plus(Millis(1));
+    let key = ReceiverKey { name: "pager".to_owned(), address: "one".to_owned() };
+    store.hold_back(&key, now.plus(Millis(1))).await.unwrap();
+    let over = now.plus(Millis(1));
+    assert_eq!(store.drop_unknown(&["pager"], after, over).await.unwrap(), 0, "it may be told now");
+    assert_eq!(store.drop_unknown(&["pager"], made_at, now).await.unwrap(), 0, "not yet");
+    assert_eq!(store.drop_unknown(&["pager"], after, now).await.unwrap(), 1);
+    let ended = store.deliveries(Order::Ended, 100).await.unwrap();
+    let dropped = ended.iter().find(|one| one.ended.unwrap().0 == Ended::Dropped).unwrap();
+    assert!(dropped.last_error.starts_with("its receiver asks to wait"), "{dropped:?}");
 }
 
 async fn what_waits_for_a_receiver_that_is_gone_is_given_up_in_the_end(store: Store) {

@@ -6,7 +6,7 @@ use crate::support::Process;
 use crate::support::postgres::Database;
 use retrylens::domain::alerts::Transition::{Fired, Resolved};
 use retrylens::domain::time::Millis;
-use retrylens::store::{Delivery, Ended, ReceiverKey, Store};
+use retrylens::store::{Delivery, Ended, Store};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -172,15 +172,38 @@ async fn a_longer_wait_than_may_be_waited_is_kept_over_a_restart_and_not_shorten
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_wait_beyond_the_end_is_given_up_at_once_and_said_so() {
+async fn a_wait_beyond_the_end_is_given_up_at_once_and_said_so_and_waited_by_all_else() {
     let (store, _folder) = store().await;
     let receiver = Receiver::start(|_| Reply::retry_after(429, "86401")).await;
     change(&store, "checkout", Fired, &["pager"]).await;
-    let running = Running::start(&store, &settings(&pager(&receiver.url), &[]));
+    let config = settings(&pager(&receiver.url), &[]);
+    let running = Running::start(&store, &config);
     let (how, why) = outcome(&store).await;
     assert_eq!(how, Ended::Dropped);
     assert!(why.contains("answered 429; given up: it asks to wait until 2"), "{why}");
     assert_eq!((receiver.seen().len(), running.counted("dropped")), (1, "1".to_owned()));
+    // What comes later may still be told in time, and is held back like everything else.
+    change(&store, "search", Fired, &["pager"]).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!((receiver.seen().len(), waiting(&store).await.len()), (1, 1));
+    let hold = store.hold(&config.notify.receivers[0].key()).await.unwrap();
+    assert!(hold.until.since(now()).0 > 86_390_000, "{hold:?}");
+    running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_that_can_not_be_waited_out_holds_nothing_else_back() {
+    let (store, _folder) = store().await;
+    let receiver = Receiver::start(|seen| match seen.len() {
+        1 => Reply::retry_after(404, "3600"),
+        _ => Reply::ok(),
+    })
+    .await;
+    change(&store, "checkout", Fired, &["pager"]).await;
+    let running = Running::start(&store, &settings(&pager(&receiver.url), &[]));
+    assert_eq!(outcome(&store).await.0, Ended::Dropped);
+    change(&store, "search", Fired, &["pager"]).await;
+    until("the next is told", async || ended(&store).await.len() == 2).await;
     running.end().await;
 }
 
@@ -315,8 +338,7 @@ async fn attempts_under_way_heed_what_another_process_was_asked_for() {
     change(&store, "checkout", Fired, &["pager"]).await;
     let running = Running::start(&store, &config);
     until("it is tried", async || receiver.seen().len() >= 2).await;
-    let address = config.notify.receivers[0].mark();
-    let key = ReceiverKey { name: "pager".to_owned(), address };
+    let key = config.notify.receivers[0].key();
     store.hold_back(&key, now().plus(Millis(1_000))).await.unwrap();
     let held_at = tokio::time::Instant::now();
     // What was sent at that moment may still arrive.

@@ -16,10 +16,11 @@ use super::chart::Size;
 use super::model::{Shell, Stamp};
 use super::overview::Range;
 use super::{framed, render_with, words};
-use crate::domain::alerts::{AlertSettings, RULES, Rule, Severity, Watch};
+use crate::config::notify::Receiver;
+use crate::domain::alerts::{AlertSettings, RULES, ReceiverKey, Rule, Severity, Watch};
 use crate::domain::stored::TimeBasis;
 use crate::domain::time::{DAY_MS, HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
-use crate::store::{Alert, Delivery, Order, ReceiverKey, Silence, Standing};
+use crate::store::{Alert, Delivery, Order, Silence, Standing};
 use crate::web::api::Problems;
 use crate::web::extract::Query;
 use crate::web::parameters::Hint;
@@ -298,12 +299,9 @@ pub(super) fn receivers(state: &AppState) -> Vec<String> {
 
 /// Receivers of the settings that nothing is sent to at `now`.
 pub(super) async fn holds(state: &AppState, now: UnixMillis) -> Result<Holds, Failure> {
-    let is_ours = |key: &ReceiverKey| {
-        let mut receivers = state.config.notify.receivers.iter();
-        receivers.any(|one| one.name() == key.name && one.mark() == key.address)
-    };
+    let ours: Vec<ReceiverKey> = state.config.notify.receivers.iter().map(Receiver::key).collect();
     let holds = state.store.holds(now).await?.into_iter();
-    Ok(holds.filter(|(key, _)| is_ours(key)).map(|(key, hold)| (key.name, hold)).collect())
+    Ok(holds.filter(|(key, _)| ours.contains(key)).map(|(key, hold)| (key.name, hold)).collect())
 }
 
 /// The rules that are evaluated here.
