@@ -105,8 +105,6 @@ pub(super) fn run(
                 .into_iter()
                 .filter_map(|name| Some((name, dashboards::dashboard(name, &settings, &base)?)));
             if let Some(folder) = &args.output {
-                std::fs::create_dir_all(folder)
-                    .with_context(|| format!("cannot make {}", folder.display()))?;
                 for (name, text) in made {
                     write(&folder.join(format!("{name}.json")), &text)?;
                 }
@@ -156,6 +154,11 @@ fn settings(args: &SettingArgs, errors: &mut dyn Write) -> anyhow::Result<(Alert
     Ok((config.alerts, base))
 }
 
+/// Writes a file, in folders that are made where they are missing.
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)
+            .with_context(|| format!("cannot make {}", folder.display()))?;
+    }
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }

@@ -340,6 +340,24 @@ fn an_alertmanager_takes_the_routing_of_the_documentation_and_knows_its_alerts()
 }
 
 #[test]
+fn the_documented_commands_write_their_files_into_an_empty_folder() {
+    let docs = read(&top().join("docs/alerts.md"));
+    let block = docs.split("```sh\n").nth(1).unwrap().split("```").next().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut written = Vec::new();
+    for line in block.lines() {
+        let words: Vec<&str> = line.split(' ').collect();
+        let output = run(folder.path(), &words[1..]);
+        assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        written.extend(words.iter().skip_while(|word| **word != "-o").nth(1).copied());
+    }
+    assert_eq!(written.len(), 3, "{block}");
+    for path in written {
+        assert!(folder.path().join(path).exists(), "{path}");
+    }
+}
+
+#[test]
 fn the_command_and_the_address_give_the_same_with_the_address_of_the_settings() {
     let folder = tempfile::tempdir().unwrap();
     let public = "https://lens.example.com";
