@@ -395,7 +395,8 @@ impl Line<'_> {
     }
 
     /// Tells an Alertmanager again what fires and what ended of late. What fails is told the next
-    /// time, well before it takes an alert for over.
+    /// time, well before it takes an alert for over; and so is what fires and was given up, since an
+    /// address that was wrong for a while hides nothing that goes on.
     async fn tell_again(&mut self) -> Result<(), StoreError> {
         if !self.is_open().await? {
             return Ok(());
@@ -404,7 +405,7 @@ impl Line<'_> {
         let since = now.plus(Millis(-OVER_TOLD.0));
         let (name, every) = (self.receiver.name(), of.settings.resend);
         let known = of.store.take_known(name, now, of.settings.lease(), every, since).await?;
-        let mut failed = None;
+        let (mut failed, mut told) = (None, 0);
         for batch in known.chunks(BATCH) {
             if let Err((failure, said)) = self.tell_batch(batch, now).await {
                 if failure.is_gone() {
@@ -414,8 +415,9 @@ impl Line<'_> {
                 failed = Some(said);
                 break;
             }
+            told += batch.len();
         }
-        of.store.told_again(&known).await?;
+        of.store.told_again(&known, told, of.clock.now()).await?;
         if let Some(said) = failed {
             of.metrics.notified(name, Notified::Failed);
             tracing::warn!(

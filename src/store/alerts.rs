@@ -483,7 +483,8 @@ impl Store {
     }
 
     /// Takes, for `lease`, what a receiver knows already and is to be told again: what fires, and
-    /// what ended since `ended_since`, each once in `every`. Give it back by [`Self::told_again`].
+    /// what ended since `ended_since`, each once in `every`; and what fires that it could not be told.
+    /// Give it back by [`Self::told_again`].
     pub async fn take_known(
         &self,
         receiver: &str,
@@ -503,15 +504,26 @@ impl Store {
         self.take(TAKE_KNOWN, args).await
     }
 
-    /// What was taken to be told again was told, or could not be.
-    pub async fn told_again(&self, all: &[Due]) -> Result<(), StoreError> {
-        let mut args = Vec::new();
-        let list = marks(&mut args, all.iter().map(|due| Arg::Int(due.id)));
-        if args.is_empty() {
-            return Ok(());
-        }
-        let text = format!("UPDATE alert_outbox SET leased_until = 0 WHERE id IN ({list})");
-        self.transact(vec![Statement::new(text, args)]).await.map(drop)
+    /// Of what was taken to be told again the first `told` were told at `now`, the others could not
+    /// be. Those that had been given up are delivered by that.
+    pub async fn told_again(
+        &self,
+        all: &[Due],
+        told: usize,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
+        let of = |some: &[Due], mut args: Vec<Arg>, set: &str| {
+            let list = marks(&mut args, some.iter().map(|due| Arg::Int(due.id)));
+            let text = format!("UPDATE alert_outbox SET {set} AND id IN ({list})");
+            (!some.is_empty()).then(|| Statement::new(text, args))
+        };
+        let told = all.get(..told).unwrap_or(all);
+        let heard =
+            "outcome = 'delivered', ended_at = $1, last_error = '' WHERE outcome = 'dropped'";
+        let given_back = of(all, Vec::new(), "leased_until = 0 WHERE leased_until > 0");
+        let heard = of(told, vec![now.0.into()], heard);
+        let both: Vec<Statement> = given_back.into_iter().chain(heard).collect();
+        if both.is_empty() { Ok(()) } else { self.transact(both).await.map(drop) }
     }
 
     /// Gives up what waits since before `since` for receivers that are gone, that ask to wait at `now`,
@@ -541,7 +553,8 @@ impl Store {
             Pool::Sqlite(_) => "",
             Pool::Postgres(_) => "FOR UPDATE OF o SKIP LOCKED",
         };
-        let take = Statement::new(text.replace("{lock}", lock), args);
+        let text = text.replace("{lock}", lock).replace("{silence}", SILENCE);
+        let take = Statement::new(text, args);
         let given = self.transact(vec![take]).await?.unwrap_or_default();
         let ids = given.into_iter().flatten();
         let mut args = Vec::new();
@@ -719,19 +732,26 @@ SELECT o.id FROM alert_outbox o JOIN alerts a ON a.id = o.alert_id \
 WHERE o.receiver = $4 AND o.outcome = '' AND o.next_at <= $1 AND o.leased_until <= $1 \
 AND NOT EXISTS (SELECT 1 FROM alert_outbox b WHERE b.alert_id = o.alert_id \
 AND b.receiver = o.receiver AND b.number < o.number AND b.leased_until > $1) \
-AND (o.change = 'resolved' OR NOT EXISTS (SELECT 1 FROM alert_silences s \
-WHERE s.from_at <= $1 AND s.until_at > $1 AND s.rule IN ('', a.rule) \
-AND s.service IN ('', a.service) AND s.upstream IN ('', a.upstream) \
-AND s.environment IN ('', a.environment))) \
+AND (o.change = 'resolved' OR NOT EXISTS ({silence})) \
 ORDER BY o.next_at, o.id LIMIT $3 {lock}) RETURNING id";
 
+/// A silence of the alert `a` at `$1`.
+const SILENCE: &str = "\
+SELECT 1 FROM alert_silences s \
+WHERE s.from_at <= $1 AND s.until_at > $1 AND s.rule IN ('', a.rule) \
+AND s.service IN ('', a.service) AND s.upstream IN ('', a.upstream) \
+AND s.environment IN ('', a.environment)";
+
 /// Takes what the receiver `$4` knows and was not told since `$6`, if that still is how it stands, until
-/// `$2`. For what was delivered `next_at` is when it is told again.
+/// `$2`; and what fires that it was not told, since telling it was given up. For what was delivered
+/// `next_at` is when it is told again.
 const TAKE_KNOWN: &str = "\
 UPDATE alert_outbox SET next_at = $3, leased_until = $2 WHERE id IN (\
 SELECT o.id FROM alerts a JOIN alert_outbox o ON o.alert_id = a.id AND o.number = a.changes \
 WHERE (a.status = 'firing' OR (a.status = 'resolved' AND a.since >= $5)) AND o.receiver = $4 \
-AND o.outcome = 'delivered' AND o.next_at <= $1 AND o.leased_until <= $1 AND o.ended_at <= $6 \
+AND o.next_at <= $1 AND o.leased_until <= $1 AND o.ended_at <= $6 \
+AND (o.outcome = 'delivered' OR (o.outcome = 'dropped' AND o.change = 'fired' \
+AND NOT EXISTS ({silence}))) \
 {lock}) RETURNING id";
 
 const FREE_LEASES: &str =

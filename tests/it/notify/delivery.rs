@@ -5,9 +5,10 @@ use super::{KEY, Running, change, ended, now, pager, settings, store, until, wai
 use crate::support::Process;
 use crate::support::postgres::Database;
 use retrylens::domain::alerts::Transition::{Fired, Resolved};
+use retrylens::domain::alerts::notice::Subject;
 use retrylens::domain::time::Millis;
-use retrylens::store::{Delivery, Ended, Store};
-use std::collections::BTreeMap;
+use retrylens::store::{Delivery, Ended, NewSilence, Store};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -205,6 +206,45 @@ async fn a_refusal_that_can_not_be_waited_out_holds_nothing_else_back() {
     change(&store, "search", Fired, &["pager"]).await;
     until("the next is told", async || ended(&store).await.len() == 2).await;
     running.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alertmanager_that_refused_for_a_while_hears_of_what_still_fires_and_is_not_silenced() {
+    on_both(async |[store, _]| {
+        let (receiver, is_well) = failing(404).await;
+        let receivers =
+            format!(r#"[{{name = "am", kind = "alertmanager", url = "{}"}}]"#, receiver.url);
+        let config = settings(&receivers, &[("notify_resend_ms", "1200")]);
+        let running = Running::start(&store, &config);
+        for service in ["checkout", "search", "catalog"] {
+            change(&store, service, Fired, &["am"]).await;
+        }
+        until("all are given up", async || ended(&store).await.len() == 3).await;
+        assert!(ended(&store).await.iter().all(|one| one.ended.unwrap().0 == Ended::Dropped));
+        change(&store, "catalog", Resolved, &["am"]).await;
+        let silence = NewSilence {
+            subject: Subject { service: "search".to_owned(), ..Subject::default() },
+            from: now(),
+            until: now().plus(Millis(60_000)),
+            ..NewSilence::default()
+        };
+        let silence = store.add_silence(&silence, now()).await.unwrap().id;
+        is_well.store(true, Relaxed);
+        let delivered = async || {
+            let all = ended(&store).await;
+            let of = |one: &Delivery| one.of.notice.subject.service.clone();
+            let fired = all.iter().filter(|one| one.of.notice.change == Fired);
+            let heard = fired.filter(|one| one.ended.unwrap().0 == Ended::Delivered).map(of);
+            heard.collect::<BTreeSet<String>>()
+        };
+        until("what fires is told", async || !delivered().await.is_empty()).await;
+        assert_eq!(delivered().await, ["checkout".to_owned()].into());
+        assert!(store.end_silence(silence, now()).await.unwrap());
+        let both = ["checkout".to_owned(), "search".to_owned()].into();
+        until("what is silenced no more too", async || delivered().await == both).await;
+        running.end().await;
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
