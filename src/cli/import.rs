@@ -12,7 +12,7 @@ use crate::domain::redact;
 use crate::domain::retry_policy::{Failure, Next, Policy};
 use crate::domain::sources::Input;
 use crate::domain::time::{MINUTE_MS, Millis};
-use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, Totals, Zone};
+use crate::ingest::access_log::{Format, Line, Lines, Naming, Reader, RejectedLine, Totals, Zone};
 use crate::ingest::body::Encoding;
 use crate::notify::client::{Client, Method, Outgoing};
 use crate::pipeline::{Intake, IntakeError, IntakeSettings};
@@ -35,7 +35,7 @@ use std::time::Duration;
 /// there already change nothing. A last line without its end is read where it is whole, without
 /// --follow. Of a file that is damaged or cut short the whole lines before that
 /// are taken. A line that can't be read costs only itself: it is counted, and the first ten are
-/// shown. Exit status, also of --follow when it is told to stop: 0; 1 when no line could be read or
+/// shown with their file and number. Exit status, also of --follow when it is told to stop: 0; 1 when no line could be read or
 /// a file not to its end.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
@@ -139,6 +139,8 @@ pub(super) fn run(
         hasher: &hasher,
         state: State::load(&args.state, &target.name())?,
         totals: Totals::default(),
+        file: String::new(),
+        wrong: Vec::new(),
         began: SystemClock.now().0,
         told: 0,
         stop: &stop,
@@ -162,9 +164,10 @@ pub(super) fn run(
             Ok(()) => {}
         }
     }
-    let (totals, seconds) = (work.totals.clone(), work.seconds());
+    let (totals, wrong, seconds) =
+        (std::mem::take(&mut work.totals), std::mem::take(&mut work.wrong), work.seconds());
     runtime.block_on(target.close());
-    summary(&totals, seconds, output)?;
+    summary(&totals, &wrong, seconds, output)?;
     if let Some(error) = failed {
         return Err(error);
     }
@@ -177,7 +180,12 @@ fn is_stdin(file: Option<&PathBuf>) -> bool {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-fn summary(totals: &Totals, seconds: f64, output: &mut dyn Write) -> io::Result<()> {
+fn summary(
+    totals: &Totals,
+    wrong_lines: &[WrongLine],
+    seconds: f64,
+    output: &mut dyn Write,
+) -> io::Result<()> {
     let Totals { lines, stored, duplicates, expired, wrong, .. } = totals;
     let rate = *lines as f64 / seconds.max(0.001);
     writeln!(
@@ -198,10 +206,16 @@ fn summary(totals: &Totals, seconds: f64, output: &mut dyn Write) -> io::Result<
             counted(totals.ahead_of_time, "line", "lines")
         )?;
     }
-    for rejected in totals.rejected.iter().take(SHOWN) {
-        writeln!(output, "line {}: {}", rejected.line, rejected.error)?;
+    for WrongLine { file, line } in wrong_lines {
+        writeln!(output, "{file}: line {}: {}", line.line, line.error)?;
     }
     Ok(())
+}
+
+/// A line that could not be read, and the file as it was named.
+struct WrongLine {
+    file: String,
+    line: RejectedLine,
 }
 
 /// Where lines go.
@@ -338,6 +352,10 @@ struct Work<'a> {
     hasher: &'a KeyHasher,
     state: State,
     totals: Totals,
+    /// The file that is read, for people.
+    file: String,
+    /// The first lines that could not be read; `totals` counts them all.
+    wrong: Vec<WrongLine>,
     /// When the run began, in milliseconds.
     began: i64,
     /// Whole seconds of the run when progress was told last.
@@ -404,6 +422,7 @@ impl Work<'_> {
 
     fn file(&mut self, path: &Path) -> anyhow::Result<()> {
         if path.as_os_str() == "-" {
+            "standard input".clone_into(&mut self.file);
             let mut input = io::stdin().lock();
             let mut begin = Vec::new();
             (&mut input).take(4).read_to_end(&mut begin)?;
@@ -420,6 +439,7 @@ impl Work<'_> {
                 }
             };
         }
+        self.file = path.display().to_string();
         let mut file = File::open(path)?;
         let mut magic = [0; 4];
         let length = file.read(&mut magic)?;
@@ -611,6 +631,9 @@ impl Work<'_> {
                 }
             }
         }
+        let room = SHOWN.saturating_sub(self.wrong.len());
+        let rejected = self.totals.rejected.drain(..).take(room);
+        self.wrong.extend(rejected.map(|line| WrongLine { file: self.file.clone(), line }));
         batch.is_read |= self.totals.understood() > before;
         // A file of which nothing could be read, most likely for a wrong format, is still to be read.
         if batch.is_read

@@ -61,7 +61,8 @@ async fn a_file_is_read_once_also_as_its_packed_copy_and_goes_on_where_it_ended(
         "{}",
         said(&first)
     );
-    assert!(said(&first).contains("line 51: a line of no format"), "{}", said(&first));
+    let wrong = "\ndiag.ndjson: line 51: a line of no format";
+    assert!(said(&first).contains(wrong), "{}", said(&first));
 
     let mut grown = OpenOptions::new().append(true).open(&plain).unwrap();
     // The last line is still being written.
@@ -114,7 +115,7 @@ async fn a_last_line_without_its_end_was_skipped_and_is_read_once_whatever_comes
         append(&format!("{rest}nonsense\n"));
         let text = run();
         assert!(text.starts_with("2 lines, 1 stored, 0 duplicates, 0 expired, 1 wrong"), "{text}");
-        assert!(text.contains("line 5: a line of no format"), "the number in the file: {text}");
+        assert!(text.contains("\na.ndjson: line 5: a line of no format"), "{text}");
         assert_eq!(stored(folder, 4).await, (4, false));
         std::fs::remove_file(folder.join("retrylens-import.json")).unwrap();
         let text = run();
@@ -377,6 +378,29 @@ async fn wrong_lines_cost_only_themselves_whether_a_file_is_followed_or_not() {
             assert_eq!(done.status.code(), Some(code), "{follow}: {text}");
         }
     }
+}
+
+#[test]
+fn a_wrong_line_of_several_files_was_shown_without_its_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    std::fs::write(folder.join("a.log"), format!("{}no line\n", lines(0, 2))).unwrap();
+    std::fs::write(folder.join("b.log"), format!("no line\n{}no line\n", lines(2, 3))).unwrap();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(format!("{}no line\n", lines(3, 4)).as_bytes()).unwrap();
+    std::fs::write(folder.join("c.log.gz"), gzip.finish().unwrap()).unwrap();
+    let mut run = command(folder, &["a.log", "b.log", "c.log.gz", "-"]);
+    let mut run = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    run.stdin.take().unwrap().write_all("no line\n".repeat(9).as_bytes()).unwrap();
+    let text = said(&run.wait_with_output().unwrap());
+    assert!(text.starts_with("17 lines, 4 stored, 0 duplicates, 0 expired, 13 wrong"), "{text}");
+    let named: Vec<&str> = text.lines().filter_map(|line| line.split(": a line").next()).collect();
+    let mut expected: Vec<String> =
+        ["a.log: line 3", "b.log: line 1", "b.log: line 3", "c.log.gz: line 2"]
+            .map(str::to_owned)
+            .into();
+    expected.extend((1..7).map(|line| format!("standard input: line {line}")));
+    assert_eq!(named.get(1..), Some(&expected.iter().map(String::as_str).collect::<Vec<_>>()[..]));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
