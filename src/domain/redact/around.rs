@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 /// How much before and behind is looked at, in bytes.
-const NEAR: usize = 48;
+const NEAR: usize = 80;
 /// How much before a number is looked at for what it is beside its name, in bytes.
 const NEXT: usize = 24;
 
@@ -53,7 +53,18 @@ const UNITS: [&str; 10] =
 const CARDS: [&str; 4] = ["amex", "card", "credit", "visa"];
 
 /// Words near which a jumble is a secret.
-const SECRETS: [&str; 7] = ["akia", "amazon", "asia", "aws", "credential", "key", "secret"];
+const SECRETS: [&str; 10] = [
+    "akia",
+    "amazon",
+    "asia",
+    "aws",
+    "bedrock",
+    "boto",
+    "credential",
+    "key",
+    "secret",
+    "signature",
+];
 
 /// Whether a number is called an id, a count or a moment, and not one of a card.
 pub(super) fn is_no_card(text: &str, number: &Range<usize>) -> bool {
@@ -67,13 +78,15 @@ pub(super) fn is_no_card(text: &str, number: &Range<usize>) -> bool {
 /// Whether a jumble as long as AWS's secret keys may be one: ids have no `/` and `+`, for the most
 /// part, so that without those only what stands around tells.
 pub(super) fn may_be_secret(text: &str, jumble: &Range<usize>) -> bool {
-    let is_near = || {
-        let end = text.floor_char_boundary(jumble.end.saturating_add(NEAR));
-        let behind = text.get(jumble.end..end).unwrap_or_default();
-        [before(text, jumble.start, NEAR), behind].into_iter().any(|near| holds(near, &SECRETS))
-    };
     let has_signs = text.get(jumble.clone()).is_some_and(|jumble| jumble.contains(['/', '+']));
-    is_near() || has_signs && !is_called_id(text, jumble.start)
+    is_near_secret(text, jumble) || has_signs && !is_called_id(text, jumble.start)
+}
+
+/// Whether what stands around a jumble speaks of secrets, above all of AWS's.
+pub(super) fn is_near_secret(text: &str, jumble: &Range<usize>) -> bool {
+    let end = text.floor_char_boundary(jumble.end.saturating_add(NEAR));
+    let behind = text.get(jumble.end..end).unwrap_or_default();
+    [before(text, jumble.start, NEAR), behind].into_iter().any(|near| holds(near, &SECRETS))
 }
 
 fn before(text: &str, at: usize, most: usize) -> &str {

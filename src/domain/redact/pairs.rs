@@ -124,9 +124,19 @@ pub(super) fn by_pair(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
         let Some(strength) = Strength::of(&found) else { continue };
         for (value, place) in values(text, &found) {
             let secret = text.get(value.clone()).unwrap_or_default();
-            if unmarked(secret) && strength.holds(secret, place) {
-                at = value.end;
-                parts.push(Part { range: value, kind: strength.kind });
+            if !unmarked(secret) {
+                continue;
+            }
+            let is_bare = found.name("b").is_some_and(|bare| bare.end() == value.end);
+            let end = if is_bare && strength.is_password() {
+                wording::end_of_password(text, value.end)
+            } else {
+                value.end
+            };
+            let rest = text.get(value.end..end).unwrap_or_default();
+            if strength.holds(secret, place) || wording::pieces(rest).any(wording::is_opaque) {
+                at = end;
+                parts.push(Part { range: value.start..end, kind: strength.kind });
             }
         }
         // Else a text of nothing but names and signs would take time by the square of its length.
@@ -343,6 +353,11 @@ impl Strength {
         Some(Self { kind, sureness, is_numeric, is_plain, is_plural })
     }
 
+    /// Whether the value is one that people choose, with any sign in it.
+    fn is_password(&self) -> bool {
+        self.sureness == Certain && (self.kind == "password" || self.kind == "secret")
+    }
+
     fn holds(&self, value: &str, place: Place) -> bool {
         let is_number = value.bytes().all(|b| b.is_ascii_digit() || b == b'.');
         let is_word_of_json = ["true", "false", "null", "none", "nil", "undefined"]
@@ -350,11 +365,14 @@ impl Strength {
             .any(|w| value.eq_ignore_ascii_case(w));
         // Masked already, or what stands between two texts in quotes.
         let is_nothing = value.bytes().all(|b| b"*x.#-,:;{}[] ".contains(&b));
-        if is_word_of_json || is_nothing {
+        let is_said = matches!(place, Place::Field | Place::Item)
+            && wording::is_message(value)
+            && !(self.is_numeric && value.bytes().any(|b| b.is_ascii_digit()));
+        if is_word_of_json || is_nothing || is_said {
             return false;
         }
         let is_certain = self.sureness == Certain;
-        let is_password = is_certain && (self.kind == "password" || self.kind == "secret");
+        let is_password = self.is_password();
         if is_number && self.is_numeric {
             return value.len() >= 3;
         }
@@ -381,8 +399,7 @@ impl Strength {
                 wording::is_opaque_or_long(value)
                     || !self.is_plain && value.len() >= 8 && !wording::is_word(value)
             }
-            Place::Item if is_certain => !wording::is_message(value),
-            Place::Form if is_certain => true,
+            Place::Item | Place::Form if is_certain => true,
             Place::Field if is_certain => !wording::is_word(value),
             // What a limit counts by is a key as well, most often an address or a plain name.
             Place::Field | Place::Item | Place::Form if self.kind == "api-key" => {

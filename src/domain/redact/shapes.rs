@@ -251,11 +251,28 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             |s| s.made_with(Made::U) && s.made_with(Made::DASH) && s.longest_run >= 36,
             always,
         ),
+        // Behind the id of its key, whatever the sign between.
+        shape(
+            "aws-secret",
+            r"(?:AKIA|ASIA)[A-Z0-9]{16}[^A-Za-z0-9+](?P<v>[A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+])",
+            |s| s.jumble >= 40,
+            always,
+        ),
+        // Joined to what stands around it, where that is of AWS.
+        Shape {
+            around: around::is_near_secret,
+            ..shape(
+                "aws-secret",
+                r"(?:^|%(?:25)?[0-9A-Fa-f]{2}|\\[nrt]|[^A-Za-z0-9/+_-]|(?i:aws|amazon)[/+])(?P<v>[A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+_-])",
+                |s| s.jumble >= 40,
+                is_jumbled,
+            )
+        },
         Shape {
             around: around::may_be_secret,
             ..shape(
                 "aws-secret",
-                r"(?:^|[^A-Za-z0-9/+=_.-])(?P<v>[A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+=_.-])",
+                r"(?:^|[^A-Za-z0-9/+=_.-])(?P<v>[A-Za-z0-9/+]{40})(?:$|\.(?:$|\s)|[^A-Za-z0-9/+=_.-])",
                 |s| s.jumble >= 40,
                 is_jumbled,
             )
@@ -428,5 +445,6 @@ fn is_jumbled(_: &str, value: &str) -> bool {
             !classes.contains(&0) && classes.first() != classes.last()
         })
         .count();
-    changes >= 10 && count(1) >= 5 && count(2) >= 5 && count(3) >= 1
+    let is_of_no_words = count(3) >= 1 || count(2) * 3 > value.len();
+    changes >= 10 && count(1) >= 5 && count(2) >= 5 && is_of_no_words
 }

@@ -545,16 +545,199 @@ fn a_message_about_a_password_was_taken_for_one() {
         r#"{"password":["This field is required."]}"#,
         r#"{"password":["is too short (minimum is 8 characters)","can't be blank"]}"#,
         r#"{"new_password":["This password is too common."],"n":1}"#,
+        r#"{"password":"This field is required."}"#,
+        r#"{"token":"This field may not be blank.","api_key":"API key is missing"}"#,
+        r#"{"password":"The password field must contain at least one symbol."}"#,
+        r#"{"password":"\"password\" is not allowed to be empty"}"#,
+        r#"{"password":"Path `password` is required."}"#,
+        r#"{\"client_secret\":\"client_secret is required\"}"#,
+        r#"{"password":"size must be between 8 and 128"}"#,
+        r#"{"password":"String must contain at least 8 character(s)"}"#,
+        r#"{"password":{"message":"The two password fields didn’t match."}}"#,
+        r#"{"pin":"must be a number"}"#,
+        "<password>must not be blank</password>",
+        "authorization: 'Authorization header is missing'",
     ] {
         assert_eq!(text(input), Redacted { text: input.to_owned(), count: 0 });
     }
+    let hidden = r#"{"password":"[redacted: password]"}"#;
+    for value in [
+        "correct horse fake",
+        "it is hunter2fake9",
+        "the password letmein is too common",
+        "Invalid password: letmein",
+        "must not be 4711",
+        "this is the value",
+        "no $$$$ is required",
+        "is aBcDeFgH required",
+        "Ce champ est obligatoire",
+    ] {
+        assert_eq!(text(&format!(r#"{{"password":"{value}"}}"#)).text, hidden, "{value}");
+        let listed = text(&format!(r#"{{"password":["{value}"]}}"#)).text;
+        assert_eq!(listed, r#"{"password":["[redacted: password]"]}"#, "{value}");
+    }
+    for input in
+        ["?password=must not", "password='this field is required'", r#"{"pin":"not 4711"}"#]
+    {
+        assert_eq!(text(input).count, 1, "{input}");
+    }
+}
+
+#[test]
+fn the_rest_of_a_password_was_kept_behind_a_sign_in_it() {
+    for sign in ["&", ",", ";", "|", "(", ")", "@", "#", "&&", "&amp;"] {
+        let secret = format!("hunter2fake9{sign}zeBra7");
+        for (form, kind) in [
+            ("password: * ok", "password"),
+            ("password=*", "password"),
+            ("/x?password=*&page=2", "password"),
+            ("client_secret=*&grant_type=x", "secret"),
+            ("wrong password * ok", "password"),
+            ("the password is *", "password"),
+            ("PGPASSWORD=* psql", "password"),
+        ] {
+            let out = text(&form.replace('*', &secret));
+            assert_eq!(out.text, form.replace('*', &marker(kind)), "{form} {sign}");
+        }
+    }
+    assert_eq!(text("password: wrong&Horse9 ok").text, "password: [redacted: password] ok");
     for (input, expected) in [
-        (r#"{"password":["correct horse fake"]}"#, r#"{"password":["[redacted: password]"]}"#),
-        (r#"{"password":["it is hunter2fake"]}"#, r#"{"password":["[redacted: password]"]}"#),
+        ("password=a1&user=b;c=d", "password=[redacted: password]&user=b;c=d"),
+        ("password=hunter2, then", "password=[redacted: password], then"),
+        ("(password: hunter2)", "(password: [redacted: password])"),
+        ("password=a1&amp;user=b", "password=[redacted: password]&amp;user=b"),
+        ("password=hunter2&quot;, x", "password=[redacted: password]&quot;, x"),
+        ("token=abcd&debug", "token=[redacted: token]&debug"),
+        ("{password:hunter2,user:jane}", "{password:[redacted: password],user:jane}"),
     ] {
         assert_eq!(text(input).text, expected);
     }
+    for input in ["password: required,invalid", "password: missing|wrong", "password: must(see"] {
+        assert_eq!(text(input), Redacted { text: input.to_owned(), count: 0 });
+    }
 }
+
+/// Each sign as likely as any other.
+fn random_base64(length: usize) -> impl Strategy<Value = String> {
+    let signs: Vec<char> =
+        ('a'..='z').chain('A'..='Z').chain('0'..='9').chain("+/".chars()).collect();
+    proptest::collection::vec(proptest::sample::select(signs), length).prop_map(String::from_iter)
+}
+
+/// How a key of AWS stands where AWS is spoken of.
+const AWS_FORMS: &[&str] = &[
+    "aws *",
+    "aws=*&x=1",
+    "AWS: *.",
+    "the AWS key * was refused",
+    "aws.*",
+    "aws *=x",
+    "/aws/*",
+    "aws\\n*\\n",
+    "aws%20*%20",
+    "aws|*|",
+    "* (boto3)",
+    "bedrock said: *",
+    "SignatureDoesNotMatch *",
+    "The AWS credentials that were configured for this machine: *",
+    "AKIAIOSFODNN7EXAMPLE/*",
+    "AKIAIOSFODNN7EXAMPLE:*",
+    "Access key ID,Secret access key\nAKIAIOSFODNN7EXAMPLE,*",
+];
+
+proptest! {
+    #[test]
+    fn a_key_of_aws_was_kept_where_aws_is_spoken_of(
+        form in proptest::sample::select(AWS_FORMS),
+        key in random_base64(40).prop_filter("a jumble, as nearly all are", |key| {
+            let count = |is: fn(&u8) -> bool| key.as_bytes().iter().filter(|b| is(b)).count();
+            let cases = wording::pieces(key).map(|piece| {
+                wording::changes(piece, |b| u8::from(b.is_ascii_uppercase()))
+            });
+            count(u8::is_ascii_lowercase) >= 5
+                && count(u8::is_ascii_uppercase) >= 5
+                && count(u8::is_ascii_digit) >= 1
+                && cases.sum::<usize>() >= 10
+        }),
+    ) {
+        let out = text(&form.replace('*', &key)).text;
+        prop_assert!(!out.contains(&key) && out.contains("[redacted: "), "{form}: {out}");
+    }
+
+    #[test]
+    fn names_of_the_interface_of_aws_stay(
+        form in proptest::sample::select(&["aws *", "aws.*", "aws/*", "AWS said: *."][..]),
+        words in proptest::collection::vec(
+            proptest::sample::select(&["Get", "Secret", "Bucket", "Version", "Describe", "Limit"][..]),
+            1..10,
+        ),
+    ) {
+        let input = form.replace('*', &words.concat());
+        prop_assert_eq!(text(&input), Redacted { text: input, count: 0 });
+    }
+
+    #[test]
+    fn a_message_of_known_words_stays_and_one_with_any_other_word_does_not(
+        before in proptest::collection::vec(proptest::sample::select(MESSAGE), 0..4),
+        complaint in proptest::sample::select(&["required", "must", "invalid", "not", "short"][..]),
+        after in proptest::collection::vec(proptest::sample::select(MESSAGE), 0..4),
+        other in "[b-df-hj-np-tv-z]{4,9}[0-9]{0,3}",
+        name in proptest::sample::select(&["password", "new_password", "client_secret", "pwd"][..]),
+        form in proptest::sample::select(&[
+            "{\"@\":\"*\"}", "{\"@\":[\"*\"]}", "{\"@\":[\"a x\",\"*\"]}", "{'@': '*'}", "<@>*</@>",
+            "{\\\"@\\\":\\\"*\\\"}",
+        ][..]),
+    ) {
+        let form = form.replace('@', name);
+        let mut words = [before, vec![complaint], after].concat();
+        let message = words.join(" ");
+        let out = text(&form.replace('*', &message)).text;
+        prop_assert!(out.contains(&message), "{out}");
+        words.insert(words.len() / 2, &other);
+        let out = text(&form.replace('*', &words.join(" "))).text;
+        prop_assert!(!out.contains(&other), "{out}");
+    }
+
+    #[test]
+    fn a_password_with_signs_in_it_goes_whole(
+        form in proptest::sample::select(&[
+            "password: *", "password=*", "?a=1&pwd=*&b=2", "wrong password * here", "PGPASSWORD=*",
+            "the password is *", "client_secret: *",
+        ][..]),
+        head in "[a-z]{3,8}[0-9]{2,3}[a-z]{1,4}",
+        rest in proptest::collection::vec(("[&,;|()@#]{1,2}", "[a-z]{2,6}[0-9]{2}"), 1..4),
+    ) {
+        let rest: Vec<String> = rest.into_iter().map(|(sign, part)| sign + &part).collect();
+        let out = text(&form.replace('*', &format!("{head}{}", rest.concat()))).text;
+        for part in rest.iter().map(|part| part.trim_start_matches(|c: char| c.is_ascii_punctuation())) {
+            prop_assert!(!out.contains(part), "{form}: {out}");
+        }
+        prop_assert!(!out.contains(&head) && !form.contains("&b=2") || out.ends_with("&b=2"), "{out}");
+    }
+}
+
+/// Words of messages about fields.
+const MESSAGE: &[&str] = &[
+    "This",
+    "field",
+    "is",
+    "the",
+    "password",
+    "8",
+    "characters",
+    "(minimum",
+    "at",
+    "least",
+    "be",
+    "\u{201c}token\u{201d}",
+    "null.",
+    "character(s)",
+    "8-20",
+    "client_secret",
+    "in",
+    "a",
+    "string,",
+];
 
 #[test]
 fn a_password_joined_to_its_flag_was_kept() {
@@ -748,6 +931,10 @@ fn a_long_hostile_text_takes_linear_time() {
         "scott/",
         "sqlplus -a ",
         "4539578763621486 ",
+        "password(a1b2c3|",
+        "password a1b2c3&",
+        "password=a1&b",
+        "password: a1,",
         "aA1bB2cC3dD4eE5/F6gG7hH8iI9jJ0kK1lL+mM3n ",
     ] {
         let long = piece.repeat(200_000 / piece.len());

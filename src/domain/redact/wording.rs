@@ -183,7 +183,12 @@ pub(super) fn by_wording(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
     }
     // The last word that was looked at: its length is not asked for again.
     let mut known = 0..0;
+    // Up to where a value was found: what is in it needs no second look.
+    let mut done = 0;
     for found in FINDER.find_iter(text) {
+        if found.start() < done {
+            continue;
+        }
         let (Some((noun, kind, usual)), Some(before)) =
             (NOUNS.get(found.pattern().as_usize()), text.get(..found.start()))
         else {
@@ -205,7 +210,13 @@ pub(super) fn by_wording(text: &str, signs: &Signs, parts: &mut Vec<Part>) {
             let goes_on = next.is_some_and(|b| b.is_ascii_alphanumeric() || b"_-".contains(b));
             (nearness != Loose && !goes_on).then(|| value_before(before, nearness)).flatten()
         });
-        parts.extend(range.map(|range| Part { range, kind }));
+        parts.extend(range.map(|mut range| {
+            if matches!(*kind, "password" | "secret") && range.start >= found.end() {
+                range.end = end_of_password(text, range.end);
+                done = range.end;
+            }
+            Part { range, kind }
+        }));
     }
 }
 
@@ -604,11 +615,242 @@ pub(super) fn is_word(value: &str) -> bool {
         || ["ed", "ing", "ion", "able", "ible", "ment"].iter().any(|ending| ends(ending))
 }
 
-/// Whether a text is what a message says of a field, in three words and more.
+/// Words of a message that something is wrong with a field.
+const COMPLAINTS: &[&str] = &[
+    "bad",
+    "blank",
+    "can't",
+    "cannot",
+    "common",
+    "denied",
+    "disabled",
+    "doesn't",
+    "empty",
+    "expected",
+    "expired",
+    "failed",
+    "fewer",
+    "incorrect",
+    "insufficient",
+    "invalid",
+    "isn't",
+    "least",
+    "long",
+    "malformed",
+    "match",
+    "maximum",
+    "minimum",
+    "mismatch",
+    "missing",
+    "must",
+    "no",
+    "not",
+    "null",
+    "numeric",
+    "required",
+    "reserved",
+    "revoked",
+    "short",
+    "should",
+    "similar",
+    "taken",
+    "unauthorized",
+    "unknown",
+    "unrecognized",
+    "unsupported",
+    "weak",
+    "wrong",
+];
+
+/// The other words that frameworks put into such messages, with those of [`SAID_OF_FIELDS`].
+const OF_MESSAGES: &[&str] = &[
+    "accepted",
+    "access",
+    "account",
+    "again",
+    "all",
+    "allowed",
+    "alphanumeric",
+    "already",
+    "also",
+    "and",
+    "any",
+    "api",
+    "appeared",
+    "are",
+    "as",
+    "authentication",
+    "authorization",
+    "be",
+    "bearer",
+    "been",
+    "between",
+    "both",
+    "breach",
+    "but",
+    "by",
+    "bytes",
+    "check",
+    "choose",
+    "client",
+    "code",
+    "combination",
+    "configured",
+    "confirmation",
+    "contain",
+    "contains",
+    "correct",
+    "credentials",
+    "current",
+    "data",
+    "did",
+    "didn't",
+    "different",
+    "digit",
+    "digits",
+    "don't",
+    "either",
+    "email",
+    "enough",
+    "ensure",
+    "enter",
+    "entirely",
+    "equal",
+    "error",
+    "fields",
+    "for",
+    "found",
+    "from",
+    "given",
+    "greater",
+    "have",
+    "id",
+    "if",
+    "included",
+    "input",
+    "its",
+    "key",
+    "keys",
+    "larger",
+    "leak",
+    "less",
+    "letter",
+    "letters",
+    "list",
+    "log",
+    "login",
+    "longer",
+    "lower",
+    "lowercase",
+    "mixed",
+    "more",
+    "most",
+    "new",
+    "number",
+    "numbers",
+    "of",
+    "old",
+    "on",
+    "one",
+    "only",
+    "passphrase",
+    "passcode",
+    "password",
+    "passwords",
+    "path",
+    "previous",
+    "previously",
+    "property",
+    "provide",
+    "provided",
+    "received",
+    "refresh",
+    "request",
+    "same",
+    "secret",
+    "sent",
+    "session",
+    "set",
+    "shorter",
+    "sign",
+    "size",
+    "smaller",
+    "special",
+    "strong",
+    "such",
+    "supplied",
+    "symbol",
+    "symbols",
+    "than",
+    "that",
+    "there",
+    "token",
+    "tokens",
+    "try",
+    "two",
+    "type",
+    "undefined",
+    "upper",
+    "uppercase",
+    "used",
+    "user",
+    "username",
+    "valid",
+    "with",
+    "without",
+];
+
+/// What stands around the words of a message.
+const PUNCTUATION: &[char] =
+    &['.', ',', ';', ':', '!', '?', '(', ')', '"', '\'', '`', '\\', '“', '”', '‘', '’'];
+
+/// Whether a text is what a message says of a field: made of nothing but words that such messages
+/// have, one of them a complaint, and of short numbers. A sentence with any other word in it may be a
+/// password.
 pub(super) fn is_message(text: &str) -> bool {
-    let words =
-        || text.split_whitespace().map(|word| word.split(['\'', '’']).next().unwrap_or(word));
-    words().count() >= 3 && words().any(is_word) && !words().any(is_opaque)
+    let is_number = |word: &str| {
+        word.split('-')
+            .all(|part| (1..=3).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit()))
+    };
+    let is_known = |word: &str| {
+        [COMPLAINTS, SAID_OF_FIELDS, OF_MESSAGES].iter().any(|all| is_among(word, all))
+    };
+    let words = || {
+        text.split_whitespace().map(|word| word.trim_end_matches("(s)").trim_matches(PUNCTUATION))
+    };
+    words().any(|word| is_among(word, COMPLAINTS))
+        && words().all(|word| word.is_empty() || is_number(word) || word.split('_').all(is_known))
+}
+
+/// Signs that set values apart and that passwords hold as well.
+const WITHIN_PASSWORDS: &[u8] = b"&,;|()@#^?";
+
+/// Signs of HTML that no password without quotes goes on behind.
+const ENTITIES: &[&str] =
+    &["&quot;", "&apos;", "&lt;", "&gt;", "&nbsp;", "&#34;", "&#39;", "&#x22;", "&#x27;"];
+
+/// Where a password without quotes ends that was read up to `end`: what is joined to it by a sign
+/// belongs to it, up to the name of the next pair.
+pub(super) fn end_of_password(text: &str, mut end: usize) -> usize {
+    loop {
+        let rest = text.get(end..).unwrap_or_default();
+        let ampersand = "&amp;".len() * usize::from(rest.starts_with("&amp;"));
+        if ENTITIES.iter().any(|entity| rest.starts_with(entity)) {
+            return end;
+        }
+        let bytes = rest.as_bytes().get(ampersand..).unwrap_or_default();
+        let signs = bytes.iter().take_while(|b| WITHIN_PASSWORDS.contains(b)).count();
+        let more = bytes.get(signs..).unwrap_or_default();
+        let is_in_run = |b: &&u8| {
+            !b.is_ascii_whitespace() && !b"\"'<>{}\\:=".contains(b) && !WITHIN_PASSWORDS.contains(b)
+        };
+        let run = more.iter().take_while(is_in_run).count();
+        let begins_pair = more.get(run).is_some_and(|b| b":=".contains(b));
+        if ampersand + signs == 0 || run == 0 || begins_pair {
+            return end;
+        }
+        end += ampersand + signs + run;
+    }
 }
 
 #[cfg(test)]

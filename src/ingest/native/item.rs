@@ -845,7 +845,15 @@ impl Reader<'_> {
             self.dropped_headers += 1;
             return Ok(());
         }
-        let text = match self.text("headers", Some(value), MAX_HEADER_VALUE) {
+        // An id is joined by, also where it looks secret.
+        let is_id = headers::REQUEST_IDS.iter().any(|known| name.eq_ignore_ascii_case(known))
+            || name.eq_ignore_ascii_case("cf-ray");
+        let text = if is_id {
+            self.id("headers", Some(value))
+        } else {
+            self.text("headers", Some(value), MAX_HEADER_VALUE)
+        };
+        let text = match text {
             Ok(text) => text.unwrap_or_default(),
             Err(Fault { field, error }) => return fault(field, format!("{error} as a value")),
         };

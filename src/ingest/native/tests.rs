@@ -320,6 +320,22 @@ fn ids_that_the_answer_carries_fill_the_gaps() {
 }
 
 #[test]
+fn an_id_in_a_header_field_that_looks_secret_joins_as_anywhere_else() {
+    let long = "r".repeat(400);
+    for id in ["4539578763621486", "jane@example.com", &long] {
+        let (named, header) = (
+            one(&with("request_id", json!(id))),
+            one(&with("headers", json!({"X-Request-Id": id, "CF-Ray": [id]}))),
+        );
+        assert_eq!(named.request_id, header.request_id, "{id}");
+        assert_eq!(header.ray_id, header.request_id);
+        assert_eq!(named.request_id, Some(stored_id(id, &hasher())), "a look-up finds it");
+        let written = serde_json::to_string(&(named, header)).unwrap();
+        assert!(!written.contains(id), "{written}");
+    }
+}
+
+#[test]
 fn raw_keys_are_hashed_or_refused() {
     for field in
         ["key_hash", "idempotency_key_hash", "body_hash", "client_address_hash", "account_hash"]
