@@ -7,7 +7,7 @@ CARGO ?= cargo
 DUCKDB := 2.0.1
 ROTEL := 0.0.1a15
 
-.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards test-schemas score-otlp otlp-clients bench-otlp
+.PHONY: help check test test-fast test-long test-browser torture bench-ingest bench-pages bench-classify demo screenshots packages dashboards test-schemas score-otlp score-gateways otlp-clients bench-otlp
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | column -t -s "$$(printf '\t')"
@@ -52,7 +52,12 @@ torture: packages ## Kills, cuts, full disks and absent databases in their long 
 CORPUS ?= ../shared/corpus/otlp
 
 score-otlp: ## Operations of recorded OpenTelemetry clients against what their servers saw (CORPUS=folder)
-	RETRYLENS_OTLP_CORPUS=$(abspath $(CORPUS)) $(CARGO) test --locked --test it capture -- --ignored --nocapture
+	RETRYLENS_OTLP_CORPUS=$(abspath $(CORPUS)) $(CARGO) test --locked --test it -- otlp_corpus:: otlp_metrics:: --ignored --nocapture
+
+GATEWAYS ?= ../shared/corpus/gateways.ndjson
+
+score-gateways: ## Recorded refusals of gateways with their log lines against what was true (GATEWAYS=file)
+	RETRYLENS_GATEWAYS_CORPUS=$(abspath $(GATEWAYS)) $(CARGO) test --locked --test it captured_refusals -- --ignored --nocapture
 
 bench-ingest: packages ## How fast events are taken in, against the same rows inserted raw, on both databases
 	scripts/test-postgres $(CARGO) bench --locked --bench ingest

@@ -159,3 +159,38 @@ fn refused(refusal: &Refusal) -> Response<Body> {
     }
     response
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_frame_is_one_whole_message_or_refused(
+            flag in 0_u8..3,
+            length in prop_oneof![0_u32..40, any::<u32>()],
+            rest in proptest::collection::vec(any::<u8>(), 0..40),
+            cut in any::<proptest::sample::Index>(),
+            encoding in proptest::option::of("gzip|zstd|identity|br|\\PC{0,6}"),
+        ) {
+            let mut bytes = vec![flag];
+            bytes.extend(length.to_be_bytes());
+            bytes.extend(&rest);
+            let mut headers = HeaderMap::new();
+            if let Some(value) = encoding.and_then(|text| HeaderValue::from_str(&text).ok()) {
+                headers.insert("grpc-encoding", value);
+            }
+            let is_whole = usize::try_from(length) == Ok(rest.len());
+            match packing(&bytes, &headers) {
+                Ok(packing) => {
+                    prop_assert!(is_whole);
+                    prop_assert_eq!(packing == body::Encoding::Identity, flag == 0);
+                }
+                Err(refusal) => prop_assert!(refusal.code == 12 || !is_whole && refusal.code == 3),
+            }
+            bytes.truncate(cut.index(bytes.len()));
+            prop_assert!(!is_whole || packing(&bytes, &headers).is_err());
+        }
+    }
+}

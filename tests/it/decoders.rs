@@ -7,11 +7,13 @@ use super::support::{Process, TestApp};
 use axum::body::Body;
 use axum::http::Request;
 use proptest::prelude::*;
+use retrylens::domain::classify::classify;
 use retrylens::domain::key_hash::KeyHasher;
 use retrylens::ingest::access_log::{self, Format, Lines, Naming, Reader};
 use retrylens::ingest::native::{self, RawKeys};
 use retrylens::ingest::otlp::metrics::volumes;
 use retrylens::ingest::otlp::{self, Encoding, Options};
+use retrylens::ingest::{body, case, har, response};
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -194,7 +196,7 @@ fn what_exporters_send_is_read() {
 }
 
 /// Lines as gateways write them, a format each.
-const LINES: [(&str, &str); 14] = [
+const LINES: [(&str, &str); 20] = [
     (
         "nginx",
         r#"{"epoch":1795991186.952,"gateway":"nginx","request_id":"0f58","traceparent":"00-bfa3a3e0337f46bc8d53969081042e63-657cf9ab72324664-01","method":"GET","host":"api.example.com","path":"/v1/orders/42322","status":502,"upstream_addr":"192.0.2.3:80, pair","upstream_status":"429, 502","upstream_connect_s":"0.000, -","upstream_header_s":"0.001, -","limit_req_status":"","cache_status":"","duration_s":0.012}"#,
@@ -250,6 +252,30 @@ const LINES: [(&str, &str); 14] = [
     (
         "apache",
         r#"{"ts":"2026-11-29T22:27:33.258+0000","gateway":"apache","host":"api.example.com","status":500,"handler":"proxy-server","limiter":"-","qos_event":"D;","qos_error":"010","path":"/caf\xc3\xa9"}"#,
+    ),
+    (
+        "haproxy",
+        r#"{"epoch":1795991217.958,"gateway":"haproxy","request_id":"r1","method":"GET","path":"/v1/a","status":429,"upstream_status":"","backend":"app","server":"<NOSRV>","term_state":"PR","retries":"0","limiter":"src_http_req_rate","t_connect_ms":-1}"#,
+    ),
+    (
+        "squid",
+        "1795991431.410      1 127.0.0.1 TCP_DENIED/429 448 GET http://api.example.com/v1/orders/58069 - HIER_NONE/- text/html",
+    ),
+    (
+        "kong",
+        r#"192.0.2.1 - - [29/Nov/2026:22:27:33 +0000] "GET /v1/a?b HTTP/1.1" 429 38 "-" "curl/8" kong_request_id: "8f2a1c3d4e5f6a7b8f2a1c3d4e5f6a7b""#,
+    ),
+    (
+        "traefik",
+        r#"192.0.2.1 - - [29/Nov/2026:22:27:33 +0000] "GET /v1/a?b HTTP/1.1" 429 17 "-" "-" 12 "web@file" "-" 1ms"#,
+    ),
+    (
+        "aws-alb",
+        r#"https 2026-11-29T22:23:00.186641Z app/my-lb/50dc6c495c0c9188 192.0.2.131:2817 - -1 -1 -1 403 - 34 366 "GET https://api.example.com:443/a?b=c HTTP/1.1" "curl/7.46.0" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 - "Root=1-58337262-36d228ad5d99923122bbe354" "api.example.com" "arn:aws:acm:x" 0 2026-11-29T22:22:48.364000Z "waf" "-" "-" "-" "-" "-" "-""#,
+    ),
+    (
+        "cloudfront",
+        "2026-11-29\t22:27:33\tFRA56\t500\t192.0.2.10\tGET\td1.cloudfront.net\t/v1/a\t503\t-\tcurl\t-\t-\tError\tSOX4xwn4XV6Q==\tapi.example.com\thttps\t23\t0.001\t-\tTLSv1.2\tECDHE\tError\tHTTP/2.0\t-\t-\t11040\t0.001\tCapacityExceeded\ttext/html\t78\t-\t-",
     ),
 ];
 
@@ -368,6 +394,24 @@ fn an_event_four_times_as_long_takes_no_more_than_a_few_times_as_long() {
     }
 }
 
+/// What people paste: a response, two of curl, a HAR file, a case with its logs.
+const PASTES: [&str; 4] = [
+    "HTTP/1.1 429 Too Many Requests\r\nserver: nginx\r\nretry-after: 30\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+    "* Trying 192.0.2.1:443...\n> GET /v1/x HTTP/2\n> Host: api.example.com\n>\n< HTTP/2 301\n< location: /b\n<\n< HTTP/2 429\n< cf-ray: 8f2a1c-GRU\n<\nerror code: 1015",
+    r#"{"log":{"version":"1.2","entries":[{"startedDateTime":"2026-11-29T22:27:33.258Z","time":12.5,"request":{"method":"GET","url":"https://api.example.com/v1/a","headers":[]},"response":{"status":429,"statusText":"","httpVersion":"h2","headers":[{"name":"Retry-After","value":"7"}],"content":{"size":5,"mimeType":"text/plain","text":"aGVsbG8=","encoding":"base64"}}}]}}"#,
+    r#"{"id":"c1","raw":"HTTP/1.1 429 Too Many Requests\r\nserver: envoy\r\n\r\n","request":{"method":"GET","path":"/v1/a"},"access_log_json":{"gateway":"envoy","status":429,"response_flags":"RL","code_details":"local_rate_limited"},"origin_log":[],"origin_saw_request":false}"#,
+];
+
+#[test]
+fn the_pastes_that_are_damaged_are_good_ones() {
+    for paste in PASTES {
+        let read = har::entries(paste.as_bytes()).unwrap_or_default();
+        let told = read.last().map(|read| read.response.status);
+        let told = told.unwrap_or_else(|| case::of_text(paste).unwrap().response.status);
+        assert_eq!(told, Some(429), "{paste}");
+    }
+}
+
 fn native_body() -> String {
     let event = r#"{"event_id":"01JCH6X8Y4Q2V7M3N9K5R1T6B8","operation_id":"op-7f1c","attempt":2,"occurred_at":"2026-11-11T07:29:00.120Z","duration_ms":84,"service":"checkout","instance":"pod-7","method":"POST","url":"https://api.example.com/v1/orders/7?key=sk-live-0123456789abcdef","status":429,"retry_after":"30","computed_delay_ms":30412,"headers":{"server":"cloudflare","date":"Wed, 11 Nov 2026 07:29:00 GMT","ratelimit":"\"default\";r=0;t=30"},"body_sample":"error code: 1015","count":3}"#;
     format!("[{event},{event}]")
@@ -403,6 +447,42 @@ proptest! {
     fn damaged_events_are_read_or_refused(all in damage()) {
         let body = damaged(native_body().as_bytes(), &all);
         within_patience(|| read_native(&body));
+    }
+
+    #[test]
+    fn damaged_packed_bodies_are_unpacked_or_refused(all in damage(), is_gzip in any::<bool>()) {
+        const CAP: usize = 1 << 20;
+        let body = native_body().repeat(20).into_bytes();
+        let (packed, encoding) = if is_gzip {
+            let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            gzip.write_all(&body).unwrap();
+            (gzip.finish().unwrap(), body::Encoding::Gzip)
+        } else {
+            (zstd::stream::encode_all(&body[..], 3).unwrap(), body::Encoding::Zstd)
+        };
+        let damaged = damaged(&packed, &all);
+        if let Ok(read) = within_patience(|| body::inflate(&damaged, encoding, CAP)) {
+            prop_assert!(read.len() <= CAP);
+            within_patience(|| read_native(&read));
+        }
+    }
+
+    #[test]
+    fn damaged_pastes_are_read_or_refused(
+        which in prop::sample::select(&PASTES[..]), all in damage(),
+    ) {
+        let bytes = damaged(which.as_bytes(), &all);
+        let text = String::from_utf8_lossy(&bytes);
+        let exported = within_patience(|| har::entries(&bytes).unwrap_or_default());
+        let pasted = within_patience(|| response::parse_all(&text));
+        prop_assert!(exported.len().max(pasted.len()) <= bytes.len());
+        assert_bounded(&exported, &bytes);
+        assert_bounded(&pasted, &bytes);
+        let case = within_patience(|| case::of_text(&text));
+        if let Ok(case) = case {
+            assert_bounded(&case, &bytes);
+            within_patience(|| classify(&case.response));
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ const EVENTS: u64 = 1_000_000;
 const BATCH: u64 = 2_000;
 
 /// Posts NDJSON on a connection of its own and gives the counts of the answer.
-fn post_ndjson(server: &Process, body: &str) -> (u64, u64) {
+pub(super) fn post_ndjson(server: &Process, body: &str) -> (u64, u64) {
     let answer = server.raw(&format!(
         "POST /v1/events HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/x-ndjson\r\n\
          content-length: {}\r\nconnection: close\r\n\r\n{body}",
@@ -48,7 +48,7 @@ fn send_all(server: &Process, from: u64, to: u64) -> (u64, u64) {
     })
 }
 
-fn timed<T>(what: &str, run: impl FnOnce() -> T) -> (T, Duration) {
+pub(super) fn timed<T>(what: &str, run: impl FnOnce() -> T) -> (T, Duration) {
     let start = Instant::now();
     let out = run();
     let took = start.elapsed();

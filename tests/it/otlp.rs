@@ -13,6 +13,7 @@ use retrylens::ingest::otlp::{self, Encoding, Options};
 use retrylens::pipeline::settler::Settler;
 use retrylens::store::{SpanMark, Store};
 use serde_json::{Value, json};
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -119,6 +120,23 @@ fn first_id() -> String {
 fn attempts(operation: &Value) -> Vec<(Value, Value)> {
     let list = operation["attempts"].as_array().unwrap();
     list.iter().map(|a| (a["attempt"]["attempt"].clone(), a["attempt"]["status"].clone())).collect()
+}
+
+#[test]
+fn an_export_in_chunks_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let process = Process::serve(folder.path(), &[], &[]);
+    let body = request(&incident()).to_string();
+    let chunks = body.as_bytes().chunks(100).fold(String::new(), |mut all, chunk| {
+        let text = str::from_utf8(chunk).unwrap();
+        write!(all, "{:x};a=b\r\n{text}\r\n", chunk.len()).unwrap();
+        all
+    });
+    let answer = process.raw(&format!(
+        "POST /v1/traces HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+         transfer-encoding: chunked\r\nconnection: close\r\n\r\n{chunks}0\r\n\r\n"
+    ));
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\n{}"), "{answer}");
 }
 
 #[tokio::test]

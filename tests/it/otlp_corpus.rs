@@ -6,6 +6,8 @@
 //! tests, which always run.
 
 use super::support::TestApp;
+use axum::body::Body;
+use axum::http::Request;
 use retrylens::clock::Clock as _;
 use retrylens::domain::key_hash::KeyHasher;
 use retrylens::domain::spans::{Operation, Role, Span, SpanKey, Visibility, reconstruct};
@@ -14,6 +16,7 @@ use retrylens::ingest::otlp::{self, Encoding, Options};
 use retrylens::pipeline::settler::Settler;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// An operation as the server saw it: the ids of its exported spans in order, and the waits between
@@ -252,7 +255,48 @@ fn captures_are_read_as_what_their_servers_saw() {
     assert!(total.exact * 100 >= total.true_ones * 92, "{} of {}", total.exact, total.true_ones);
 }
 
-/// The whole way: exports in any order and twice, over HTTP, settled, and read back.
+/// An export as two, with its spans shared out by chance.
+fn split(export: &Value, numbers: &mut Numbers) -> [Value; 2] {
+    let mut parts = [export.clone(), export.clone()];
+    for resource in 0..export["resourceSpans"].as_array().unwrap().len() {
+        let at = format!("/resourceSpans/{resource}/scopeSpans");
+        for scope in 0..export.pointer(&at).unwrap().as_array().unwrap().len() {
+            let at = format!("{at}/{scope}/spans");
+            let spans = export.pointer(&at).unwrap().as_array().unwrap();
+            let mut shared = [Vec::new(), Vec::new()];
+            for span in spans {
+                shared[numbers.below(2)].push(span.clone());
+            }
+            for (part, spans) in parts.iter_mut().zip(shared) {
+                *part.pointer_mut(&at).unwrap() = Value::Array(spans);
+            }
+        }
+    }
+    parts
+}
+
+/// An export on its way: as it is, packed, in pieces without a length before them, or both.
+fn sent(export: &Value, how: usize) -> Request<Body> {
+    let mut body = serde_json::to_vec(export).unwrap();
+    let mut request = Request::post("/v1/traces").header("content-type", "application/json");
+    if how & 1 == 1 {
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        gzip.write_all(&body).unwrap();
+        body = gzip.finish().unwrap();
+        request = request.header("content-encoding", "gzip");
+    }
+    let body = if how & 2 == 2 {
+        let pieces: Vec<io::Result<Vec<u8>>> =
+            body.chunks(777).map(|piece| Ok(piece.to_vec())).collect();
+        Body::from_stream(futures_util::stream::iter(pieces))
+    } else {
+        Body::from(body)
+    };
+    request.body(body).unwrap()
+}
+
+/// The whole way: exports split over requests, in any order and twice, packed and in pieces, settled,
+/// and read back.
 #[tokio::test]
 #[ignore = "needs the captures; `make score-otlp` runs it"]
 async fn captures_that_are_sent_end_up_as_what_their_servers_saw() {
@@ -261,10 +305,13 @@ async fn captures_that_are_sent_end_up_as_what_their_servers_saw() {
     let mut checked = 0;
     for (seed, capture) in (0..).zip(captures(Path::new(&folder))) {
         let app = TestApp::start().await;
-        let mut exports = [capture.exports.clone(), capture.exports.clone()].concat();
-        Numbers(seed).shuffle(&mut exports);
+        let mut numbers = Numbers(seed);
+        let parts: Vec<Value> =
+            capture.exports.iter().flat_map(|export| split(export, &mut numbers)).collect();
+        let mut exports = [capture.exports.clone(), parts].concat();
+        numbers.shuffle(&mut exports);
         for export in &exports {
-            let answer = app.post("/v1/traces", export).await;
+            let answer = app.send(sent(export, numbers.below(4))).await;
             assert_eq!((answer.status.as_u16(), answer.text.as_str()), (200, "{}"));
         }
         let settler = Settler::new(app.state.store.clone(), app.state.intake.clone());
