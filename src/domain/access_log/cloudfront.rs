@@ -26,7 +26,11 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
         Some(Finding::upstream(&LG_FR_3, seen))
     } else if matches!(detailed, "OriginConnectError" | "OriginDnsError") {
         Some(Finding::itself(&LG_FR_1, Tri::No, seen))
-    } else if detailed.starts_with("Origin") && detailed.ends_with("Error") {
+    } else if detailed.starts_with("Origin")
+        && detailed.ends_with("Error")
+        && matches!(line.status, Some(502..=504))
+    {
+        // With another status it may be what the origin itself answered.
         Some(Finding::itself(&LG_FR_1, Tri::Unknown, seen))
     } else {
         // `Error` with a 4xx is also what an origin's refusal becomes.

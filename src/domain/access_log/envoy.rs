@@ -31,8 +31,9 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     let details = line.value("code_details").unwrap_or_default();
     let seen = line.quote(&SHOWN);
     let tries = line.count("upstream_attempts");
-    // A limiter that can't be asked is no limit: nobody was over any.
-    if has("RLSE") || details == "rate_limiter_error" {
+    // A limiter that can't be asked is no limit, and a fault made on purpose is none: nobody was over
+    // any.
+    if has("RLSE") || has("FI") || matches!(details, "rate_limiter_error" | "fault_filter_abort") {
         let finding = Finding::itself(&LG_EN_5, Tri::No, seen).tries(tries);
         return Some(Finding { is_no_limit: true, ..finding });
     }

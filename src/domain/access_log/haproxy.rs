@@ -10,13 +10,27 @@ static LG_HA_2: Rule = Rule::new("LG-HA-2", SOURCE);
 static LG_HA_3: Rule = Rule::new("LG-HA-3", SOURCE);
 static LG_HA_4: Rule = Rule::new("LG-HA-4", SOURCE);
 static LG_HA_5: Rule = Rule::new("LG-HA-5", SOURCE);
+static LG_HA_6: Rule = Rule::new("LG-HA-6", SOURCE);
 
-const SHOWN: [&str; 5] = ["term_state", "server", "upstream_status", "limiter", "t_connect_ms"];
+const SHOWN: [&str; 6] =
+    ["term_state", "server", "upstream_status", "limiter", "t_connect_ms", "t_response_ms"];
+
+/// Whether a state says that the server's answer was on its way to the client, to its end or until
+/// somebody went away: the phases of data and of the last of them. `L` before it is an answer of
+/// HAProxy's own.
+fn is_passed_on(state: &str, line: &LogFacts) -> bool {
+    let has_begun = line.number("t_response_ms").is_none_or(|ms| ms >= 0.0);
+    state == "--" || has_begun && state.ends_with(['D', 'L']) && !state.starts_with('L')
+}
 
 pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     let state: String = line.value("term_state").unwrap_or_default().chars().take(2).collect();
     let upstream_status = line.code("upstream_status");
-    let has_server = line.value("server").is_some_and(|server| server != "<NOSRV>");
+    // A name of a server has no such signs: `<NOSRV>`, or a part of HAProxy itself.
+    let (parts, has_server) = match line.value("server") {
+        Some(name) if name.starts_with('<') => (Some(name).filter(|n| *n != "<NOSRV>"), false),
+        name => (None, name.is_some()),
+    };
     let retries = line.value("retries");
     // The last try went to another server; what those before it came to isn't logged.
     let was_redispatched = retries.is_some_and(|text| text.starts_with('+'));
@@ -31,6 +45,11 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     let retries = retries.and_then(|text| text.trim_start_matches('+').parse::<u32>().ok());
     let tries = retries.map(|n| n.saturating_add(u32::from(has_server || n > 0)));
     let seen = line.quote(&SHOWN);
+    match parts {
+        Some("<CACHE>") => return Some(Finding::cached(&LG_HA_6, seen)),
+        Some(_) => return Some(Finding::itself(&LG_HA_6, Tri::No, seen).tries(0)),
+        None => {}
+    }
     let finding = match state.as_str() {
         _ if upstream_status.is_some() => {
             // `LH` and `PH`: HAProxy replaced the page or the status of a server's answer.
@@ -45,8 +64,7 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
         "LH" | "PH" if !line.logs("upstream_status") && has_server => {
             Finding::upstream(&LG_HA_3, seen).replaced()
         }
-        // The server's answer had begun when somebody went away.
-        "--" | "CD" | "cD" | "SD" | "sD" if !line.logs("upstream_status") && has_server => {
+        state if !line.logs("upstream_status") && has_server && is_passed_on(state, line) => {
             Finding::upstream(&LG_HA_4, seen)
         }
         "" if !line.logs("upstream_status") => return None,

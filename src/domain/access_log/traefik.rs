@@ -8,15 +8,24 @@ const SOURCE: &str = "docs/access-logs.md#traefik";
 static LG_TR_1: Rule = Rule::new("LG-TR-1", SOURCE);
 static LG_TR_2: Rule = Rule::new("LG-TR-2", SOURCE);
 
-const SHOWN: [&str; 4] = ["upstream_status", "router", "upstream_addr", "retries"];
+const SHOWN: [&str; 6] =
+    ["upstream_status", "router", "upstream_addr", "retries", "overhead_ns", "duration_ns"];
 
 pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     let seen = line.quote(&SHOWN);
     let retries = line.count("retries");
+    // What was not spent on a service was all of it.
+    let overhead = line.value("overhead_ns");
+    let asked_nobody = overhead.is_some() && overhead == line.value("duration_ns");
     match line.get("upstream_status") {
         // The sources set 0 where the documentation says "absent".
         Some("0") if line.value("router").is_some() => {
             Some(Finding::itself(&LG_TR_1, Tri::No, seen).tries(0))
+        }
+        None if asked_nobody => Some(Finding::itself(&LG_TR_1, Tri::No, seen).tries(0)),
+        // Its balancer had no server to ask, and says so as if a service had.
+        Some("503") if line.value("upstream_addr").is_none() => {
+            Some(Finding::itself(&LG_TR_1, Tri::Unknown, seen).weight(Weight::Weak))
         }
         Some(_) if line.code("upstream_status").is_some() => {
             let status = line.code("upstream_status");

@@ -17,7 +17,7 @@ pub(super) fn line(text: &str) -> Option<LogRecord> {
     let mut timers = field(3)?.split('/');
     let connect = timers.nth(2)?;
     let response_and_all: Vec<&str> = timers.collect();
-    let [_, all] = response_and_all.as_slice() else { return None };
+    let [response, all] = response_and_all.as_slice() else { return None };
     let state = field(8)?;
     let mut counts = field(9)?.split('/');
     let retries = counts.nth(4)?;
@@ -29,6 +29,7 @@ pub(super) fn line(text: &str) -> Option<LogRecord> {
     record.fact("term_state", state);
     record.fact("retries", retries);
     record.fact("t_connect_ms", connect);
+    record.fact("t_response_ms", response);
     let client = time.checked_sub(1).and_then(|before| tokens.get(before));
     let address = client.and_then(|token| token.text.rsplit_once(':'));
     record.client_address = address.map(|(address, _)| address.to_owned());

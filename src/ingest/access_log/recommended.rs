@@ -17,9 +17,15 @@ const fn facts(format: Format) -> &'static [&'static str] {
             "cache_status",
             "upstream_retry_after",
         ],
-        Format::Haproxy => {
-            &["upstream_status", "server", "term_state", "retries", "limiter", "t_connect_ms"]
-        }
+        Format::Haproxy => &[
+            "upstream_status",
+            "server",
+            "term_state",
+            "retries",
+            "limiter",
+            "t_connect_ms",
+            "t_response_ms",
+        ],
         Format::Envoy => &[
             "code_details",
             "response_flags",

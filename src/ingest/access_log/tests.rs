@@ -354,6 +354,68 @@ fn a_line_of_another_product_is_refused_by_name_and_comments_are_no_mistakes() {
 }
 
 #[test]
+fn an_answer_that_haproxy_passed_on_or_made_itself_was_taken_for_the_other() {
+    use Responder::{Haproxy, Origin};
+    for (server, times, status, state, who, reached) in [
+        // The answer had begun, whoever ended it.
+        ("app/s1", "0/0/0/2/30", 429, "PD--", Origin, Tri::Yes),
+        ("app/s1", "0/0/0/2/30", 429, "KD--", Origin, Tri::Yes),
+        ("app/s1", "0/0/0/2/30", 429, "CL--", Origin, Tri::Yes),
+        ("app/s1", "0/0/0/2/30", 429, "cD--", Origin, Tri::Yes),
+        // The request was on its way, and nothing had come back.
+        ("app/s1", "0/0/0/-1/30", 400, "CD--", Haproxy, Tri::Yes),
+        ("app/s1", "0/0/0/-1/30", 502, "SD--", Haproxy, Tri::Yes),
+        ("app/s1", "0/0/0/-1/3000", 504, "sH--", Haproxy, Tri::Yes),
+        // A part of HAProxy stands in the server's place.
+        ("api/<CACHE>", "0/0/0/0/0", 429, "----", Haproxy, Tri::No),
+        ("api/<STATS>", "0/0/0/0/0", 503, "LR--", Haproxy, Tri::No),
+        ("api/<lua.limit>", "0/0/0/0/0", 429, "----", Haproxy, Tri::No),
+        ("api/<NOSRV>", "0/-1/-1/-1/0", 429, "LR--", Haproxy, Tri::No),
+    ] {
+        let text = format!(
+            "192.0.2.7:38088 [01/Dec/2026:01:54:22.229] api {server} {times} {status} 51 - - \
+             {state} 1/1/0/0/0 0/0 \"GET /a HTTP/1.1\""
+        );
+        let verdict = judged(None, &text);
+        assert_eq!((verdict.returned_by, verdict.reached_origin), (who, reached), "{text}");
+        assert_eq!(verdict.outcome == Certainty::Certain, who == Haproxy, "{text}");
+        assert_eq!(verdict.hidden_retries, Some(0), "{text}");
+    }
+    let json = r#"{"gateway":"haproxy","epoch":1795991217.958,"path":"/a","status":429,"upstream_status":"429","server":"<CACHE>","term_state":"--","retries":"0","t_connect_ms":0}"#;
+    let verdict = judged(None, json);
+    assert_eq!((verdict.returned_by, verdict.limit_type), (Haproxy, LimitType::Cached));
+}
+
+#[test]
+fn what_a_product_says_without_a_word_for_it_was_lost_or_taken_for_too_much() {
+    let traefik = |more: &str| {
+        format!(
+            r#"{{"RequestMethod":"GET","RequestPath":"/a","RequestHost":"api.example.com","DownstreamStatus":429,"Duration":1873000,"RouterName":"web@file","RetryAttempts":0,"StartUTC":"2026-11-29T22:27:33.258Z"{more}}}"#
+        )
+    };
+    // All of the time was its own.
+    let verdict = judged(None, &traefik(r#","Overhead":1873000"#));
+    assert_eq!((verdict.returned_by, verdict.reached_origin), (Responder::Traefik, Tri::No));
+    for more in ["", r#","Overhead":73000"#] {
+        assert_eq!(judged(None, &traefik(more)).outcome, Certainty::Unknown, "{more}");
+    }
+    // No server to ask.
+    let alone = traefik(r#","OriginStatus":503"#).replace(":429", ":503");
+    assert_ne!(judged(None, &alone).returned_by, Responder::Origin);
+
+    let envoy = r#"{"start_time":"2026-11-29T22:27:12.901Z","method":"GET","path":"/a","response_code":429,"response_flags":"FI","response_code_details":"fault_filter_abort","upstream_host":null}"#;
+    let verdict = judged(None, envoy);
+    assert_eq!((verdict.returned_by, verdict.limited), (Responder::Envoy, false));
+
+    let cloudfront = |status: u16| {
+        let (text, ..) = LINES.iter().find(|(_, f, ..)| *f == Format::Cloudfront).unwrap();
+        text.replace("\t503\t", &format!("\t{status}\t")).replace("CapacityExceeded", "OriginError")
+    };
+    assert_eq!(judged(None, &cloudfront(502)).returned_by, Responder::Cloudfront);
+    assert_eq!(judged(None, &cloudfront(429)).outcome, Certainty::Unknown);
+}
+
+#[test]
 fn haproxys_stock_line_says_that_the_last_try_went_elsewhere() {
     let line = |server: &str, times: &str, status: u16, state: &str, retries: &str| {
         format!(

@@ -33,6 +33,8 @@ pub(super) fn object(object: &Object) -> Result<LogRecord, LineError> {
         ("RouterName", "router"),
         ("ServiceAddr", "upstream_addr"),
         ("RetryAttempts", "retries"),
+        ("Overhead", "overhead_ns"),
+        ("Duration", "duration_ns"),
     ] {
         if let Some(text) = object.text(theirs) {
             record.fact(ours, text);
