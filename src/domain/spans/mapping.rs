@@ -94,12 +94,17 @@ fn is_sdk(attributes: &Attributes) -> bool {
 }
 
 /// Instrumentations that see a call from outside of its client's own loop of retries: requests and
-/// urllib3 with a mounted `Retry`, botocore, AWS SDKs of Java.
-const OUTSIDE_OF_LOOPS: [&str; 4] = [
+/// urllib3 with a mounted `Retry`, botocore, AWS SDKs of Java, Google's and Apache's clients of Java
+/// with the agent, Guzzle with its middleware.
+const OUTSIDE_OF_LOOPS: [&str; 8] = [
     "opentelemetry.instrumentation.requests",
     "opentelemetry.instrumentation.urllib3",
     "opentelemetry.instrumentation.botocore",
     "io.opentelemetry.aws-sdk",
+    "io.opentelemetry.google-http-client",
+    "io.opentelemetry.apache-httpclient-4.0",
+    "io.opentelemetry.apache-httpclient-5.0",
+    "io.opentelemetry.contrib.php.guzzle",
 ];
 
 /// Attributes that name a request.
@@ -281,6 +286,25 @@ mod tests {
         assert_eq!(read.status, Some(429));
         assert_eq!(read.counter.map(|counter| counter.attempt), Some(2));
         assert_eq!(read.headers, [("retry-after".to_owned(), "1".to_owned())]);
+    }
+
+    #[test]
+    fn one_span_for_a_loop_of_retries_was_taken_for_one_attempt() {
+        let span = span(Kind::Client, &[("http.request.method", text("GET"))]);
+        for (scope, may_hide) in [
+            ("opentelemetry.instrumentation.requests", true),
+            ("io.opentelemetry.aws-sdk-2.2", true),
+            ("io.opentelemetry.google-http-client-1.19", true),
+            ("io.opentelemetry.apache-httpclient-5.0", true),
+            ("io.opentelemetry.contrib.php.guzzle", true),
+            // Within the chain of the client, or at its transport.
+            ("io.opentelemetry.apache-httpclient-5.2", false),
+            ("io.opentelemetry.okhttp-3.0", false),
+            ("System.Net.Http", false),
+            ("go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp", false),
+        ] {
+            assert_eq!(request(&span, scope).may_hide, may_hide, "{scope}");
+        }
     }
 
     #[test]
