@@ -255,7 +255,7 @@ pub(super) static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
         shape(
             "aws-secret",
             r"(?:AKIA|ASIA)[A-Z0-9]{16}[^A-Za-z0-9+](?P<v>[A-Za-z0-9/+]{40})(?:$|[^A-Za-z0-9/+])",
-            |s| s.jumble >= 40,
+            |s| s.longest_run >= 20,
             always,
         ),
         // Joined to what stands around it, where that is of AWS.

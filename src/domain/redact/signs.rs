@@ -96,6 +96,14 @@ pub(super) const SHORTEST_TOKEN: usize = {
 /// own: with a `u` `mailchimp-key`, without one none.
 pub(super) const SHORTEST_PLAIN_SHAPES: [usize; 2] = [36, usize::MAX];
 
+/// Small letters and capitals, as [`case_of`] counts them.
+const BOTH_CASES: u8 = 3;
+
+/// The case of a letter, a bit for each; 0 for other bytes.
+fn case_of(byte: u8) -> u8 {
+    u8::from(byte.is_ascii_lowercase()) | u8::from(byte.is_ascii_uppercase()) << 1
+}
+
 /// What one pass over the bytes tells about which rules can match at all.
 #[derive(Debug, Default)]
 pub(super) struct Signs {
@@ -112,7 +120,7 @@ pub(super) struct Signs {
     pub(super) digits: usize,
     /// Longest run of letters, digits, `_` and `-`.
     pub(super) longest_run: usize,
-    /// Longest run of letters, digits, `/` and `+`.
+    /// Longest run of letters, digits, `/` and `+` in which there are letters of both cases.
     pub(super) jumble: usize,
 }
 
@@ -121,11 +129,14 @@ impl Signs {
         let digits = if made.has(Made::DIGIT) { most_digits(text) } else { 0 };
         if made.is_plain() {
             // Ids, for the most part: no word in them tells anything.
-            let (longest_run, jumble) = (text.len(), text.len());
+            let longest_run = text.len();
+            let cases = text.bytes().fold(0, |cases, byte| cases | case_of(byte));
+            let jumble = if cases == BOTH_CASES { longest_run } else { 0 };
             return Self { made, digits, longest_run, jumble, ..Self::default() };
         }
         let mut signs = Self { made, digits, ..Self::default() };
         let (mut run, mut jumble) = (0_usize, 0_usize);
+        let mut cases = 0;
         let mut previous = 0_u8;
         let mut three = 0;
         // Whether a letter is in the word so far.
@@ -138,6 +149,7 @@ impl Signs {
                     three = 0;
                 } else {
                     is_named = true;
+                    cases |= case_of(byte);
                     three = pushed(three, byte);
                     signs.words |= WORD_BITS[three];
                 }
@@ -154,7 +166,12 @@ impl Signs {
                 }
                 match byte {
                     b'/' | b'+' => jumble += 1,
-                    _ => signs.jumble = signs.jumble.max(std::mem::take(&mut jumble)),
+                    _ => {
+                        let length = std::mem::take(&mut jumble);
+                        if std::mem::take(&mut cases) == BOTH_CASES {
+                            signs.jumble = signs.jumble.max(length);
+                        }
+                    }
                 }
                 signs.pair |= match byte {
                     b'=' => true,
@@ -172,7 +189,9 @@ impl Signs {
             previous = byte;
         }
         signs.longest_run = signs.longest_run.max(run);
-        signs.jumble = signs.jumble.max(jumble);
+        if cases == BOTH_CASES {
+            signs.jumble = signs.jumble.max(jumble);
+        }
         signs
     }
 
