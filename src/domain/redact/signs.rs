@@ -104,6 +104,11 @@ fn case_of(byte: u8) -> u8 {
     u8::from(byte.is_ascii_lowercase()) | u8::from(byte.is_ascii_uppercase()) << 1
 }
 
+/// The length of a run as a jumble, which has letters of both cases.
+fn jumbled(length: usize, cases: u8) -> usize {
+    if cases == BOTH_CASES { length } else { 0 }
+}
+
 /// What one pass over the bytes tells about which rules can match at all.
 #[derive(Debug, Default)]
 pub(super) struct Signs {
@@ -131,7 +136,7 @@ impl Signs {
             // Ids, for the most part: no word in them tells anything.
             let longest_run = text.len();
             let cases = text.bytes().fold(0, |cases, byte| cases | case_of(byte));
-            let jumble = if cases == BOTH_CASES { longest_run } else { 0 };
+            let jumble = jumbled(longest_run, cases);
             return Self { made, digits, longest_run, jumble, ..Self::default() };
         }
         let mut signs = Self { made, digits, ..Self::default() };
@@ -167,10 +172,9 @@ impl Signs {
                 match byte {
                     b'/' | b'+' => jumble += 1,
                     _ => {
-                        let length = std::mem::take(&mut jumble);
-                        if std::mem::take(&mut cases) == BOTH_CASES {
-                            signs.jumble = signs.jumble.max(length);
-                        }
+                        let ended =
+                            jumbled(std::mem::take(&mut jumble), std::mem::take(&mut cases));
+                        signs.jumble = signs.jumble.max(ended);
                     }
                 }
                 signs.pair |= match byte {
@@ -189,9 +193,7 @@ impl Signs {
             previous = byte;
         }
         signs.longest_run = signs.longest_run.max(run);
-        if cases == BOTH_CASES {
-            signs.jumble = signs.jumble.max(jumble);
-        }
+        signs.jumble = signs.jumble.max(jumbled(jumble, cases));
         signs
     }
 

@@ -64,10 +64,10 @@ impl Known {
         transaction: &Transaction<'_>,
         slice: &Slice,
     ) -> Result<(), StoreError> {
-        if slice.events() > FEW || self.0.contains_key(&slice.id) {
+        if slice.events > FEW || self.0.contains_key(&slice.id) {
             return Ok(());
         }
-        let mut filter = Filter::new(slice.limit());
+        let mut filter = Filter::new(slice.limit);
         let mut keys = transaction.prepare_cached("SELECT key FROM ids WHERE slice = ?1")?;
         let mut rows = keys.query([slice.id])?;
         while let Some(row) = rows.next()? {

@@ -31,30 +31,30 @@ const SHARE: i64 = 8;
 pub(super) struct Slice {
     pub(super) id: i64,
     /// First moment, and the first one after it.
-    from: i64,
-    to: i64,
+    pub(super) from: i64,
+    pub(super) to: i64,
     /// Stored events.
-    events: i64,
+    pub(super) events: i64,
     /// At how many events it is divided.
-    limit: i64,
+    pub(super) limit: i64,
     /// How often slices became one on the way to it. From 1 on it may hold ids of events that were
     /// removed.
-    level: i64,
+    pub(super) level: i64,
 }
 
 impl Slice {
-    /// How many events are stored in it.
-    pub(super) const fn events(&self) -> i64 {
-        self.events
-    }
+    /// All time, before anything is stored.
+    pub(super) const EVER: Self =
+        Self { id: 1, from: i64::MIN, to: i64::MAX, events: 0, limit: FULL, level: 0 };
 
-    /// At how many events it is divided.
-    pub(super) const fn limit(&self) -> i64 {
-        self.limit
+    /// Takes it out of the catalogue.
+    fn remove(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+        transaction.prepare_cached("DELETE FROM slices WHERE id = ?1")?.execute([self.id])?;
+        Ok(())
     }
 
     /// Adds it to the catalogue.
-    fn add(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
+    pub(super) fn add(&self, transaction: &Transaction<'_>) -> Result<(), StoreError> {
         transaction
             .prepare_cached(
                 "INSERT INTO slices (id, from_at, to_at, events, level) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -99,6 +99,11 @@ impl Slices {
         let size = slices.size();
         slices.list.iter_mut().for_each(|slice| slice.limit = size.max(slice.events));
         Ok(slices)
+    }
+
+    /// All of them.
+    pub(super) fn list(&self) -> &[Slice] {
+        &self.list
     }
 
     /// Stored events.
@@ -203,9 +208,7 @@ impl Slices {
             && first.to <= since
             && first.events == 0
         {
-            transaction
-                .prepare_cached("DELETE FROM slices WHERE id = ?1")?
-                .execute(params![first.id])?;
+            first.remove(transaction)?;
             transaction
                 .prepare_cached("UPDATE slices SET from_at = ?2 WHERE id = ?1")?
                 .execute(params![next.id, first.from])?;
@@ -283,9 +286,7 @@ impl Slices {
             level: first.level + 1,
         };
         let ids: Vec<i64> = some.iter().map(|slice| slice.id).collect();
-        for id in &ids {
-            transaction.prepare_cached("DELETE FROM slices WHERE id = ?1")?.execute([id])?;
-        }
+        some.iter().try_for_each(|slice| slice.remove(transaction))?;
         one.add(transaction)?;
         self.list.insert(place, one);
         self.drain(transaction, &ids, id)?;

@@ -4,7 +4,7 @@
 
 use super::expiry;
 use super::ids;
-use super::slices::{self, Slices};
+use super::slices::{self, Slice, Slices};
 use super::writer::{Writer, data_version};
 use crate::domain::time::UnixMillis;
 use crate::store::StoreError;
@@ -29,14 +29,14 @@ pub(super) fn verify(file: &Path) -> Result<(Vec<String>, Vec<IdFault>), StoreEr
         .query_map([], |row| row.get(0))?
         .collect::<Result<_, _>>()?;
     damage.retain(|line| line != "ok");
-    let slices = catalogue(&connection)?;
-    if !follows(&slices) {
+    let slices = Slices::read(&connection, slices::FULL)?;
+    if !follows(slices.list()) {
         damage.push("the stretches in slices leave gaps or overlap".to_owned());
     }
     let since = expiry::read(&connection)?.events.since;
     let mut faults = Vec::new();
-    for slice in slices {
-        let Catalogued { id, from, to, events, level } = slice;
+    for slice in slices.list() {
+        let Slice { id, from, to, events, level, .. } = *slice;
         let (wanted, found_events) = entries(&connection, from, to)?;
         let mut read = connection.prepare_cached(ENTRIES_OF)?;
         let mut found: Vec<(i64, i64)> = read
@@ -76,33 +76,8 @@ OR slice IN (SELECT d.slice FROM draining d WHERE d.target = ?1)";
 const STRAYS: &str = "\
 FROM ids WHERE slice NOT IN (SELECT id FROM slices UNION ALL SELECT slice FROM draining)";
 
-/// A row of `slices`.
-#[derive(Debug, Clone, Copy)]
-struct Catalogued {
-    id: i64,
-    from: i64,
-    to: i64,
-    events: i64,
-    level: i64,
-}
-
-fn catalogue(connection: &Connection) -> Result<Vec<Catalogued>, StoreError> {
-    let mut read = connection
-        .prepare_cached("SELECT id, from_at, to_at, events, level FROM slices ORDER BY from_at")?;
-    let rows = read.query_map([], |row| {
-        Ok(Catalogued {
-            id: row.get(0)?,
-            from: row.get(1)?,
-            to: row.get(2)?,
-            events: row.get(3)?,
-            level: row.get(4)?,
-        })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
-}
-
 /// Whether slices cover all time, each moment once.
-fn follows(slices: &[Catalogued]) -> bool {
+fn follows(slices: &[Slice]) -> bool {
     let ends = [slices.first().map(|s| s.from), slices.last().map(|s| s.to)];
     ends == [Some(i64::MIN), Some(i64::MAX)]
         && slices.iter().zip(slices.iter().skip(1)).all(|(a, b)| a.to == b.from)
@@ -176,11 +151,12 @@ impl Writer {
 }
 
 fn mend_slice(transaction: &Transaction<'_>, id: i64) -> Result<(), StoreError> {
-    let Some(slice) = catalogue(transaction)?.into_iter().find(|slice| slice.id == id) else {
+    let slices = Slices::read(transaction, slices::FULL)?;
+    let Some(slice) = slices.list().iter().find(|slice| slice.id == id) else {
         return Ok(());
     };
     let (entries, events) = entries(transaction, slice.from, slice.to)?;
-    for slice in Slices::read(transaction, 0)?.draining_to(id) {
+    for slice in slices.draining_to(id) {
         transaction.execute("DELETE FROM ids WHERE slice = ?1", [slice])?;
         transaction.execute("DELETE FROM draining WHERE slice = ?1", [slice])?;
     }
@@ -191,22 +167,20 @@ fn mend_slice(transaction: &Transaction<'_>, id: i64) -> Result<(), StoreError> 
 }
 
 fn mend_catalogue(transaction: &Transaction<'_>) -> Result<(), StoreError> {
-    let slices = catalogue(transaction)?;
-    if !follows(&slices) {
+    let slices = Slices::read(transaction, slices::FULL)?;
+    let slices = slices.list();
+    if !follows(slices) {
         transaction.execute("DELETE FROM slices", [])?;
-        let mut add = transaction.prepare(
-            "INSERT INTO slices (id, from_at, to_at, events, level) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?;
         let mut from = i64::MIN;
         for (at, slice) in slices.iter().enumerate() {
             let to = slices.get(at + 1).map_or(i64::MAX, |next| next.from);
             if to > from {
-                add.execute(params![slice.id, from, to, slice.events, slice.level])?;
+                Slice { from, to, ..*slice }.add(transaction)?;
                 from = to;
             }
         }
         if slices.is_empty() {
-            add.execute(params![1, i64::MIN, i64::MAX, 0, 0])?;
+            Slice::EVER.add(transaction)?;
         }
     }
     // The ids on their way to a slice that there is not are removed as strays.

@@ -535,16 +535,14 @@ mod tests {
     #[tokio::test]
     async fn slices_become_larger_where_many_events_are_stored() {
         let mut place = Place::with_slices_of(20).await;
-        let all: Vec<Draft> = (0..3_600).map(|n| draft(&format!("e{n}"), START + n * 10)).collect();
-        all.chunks(10).for_each(|part| drop(place.insert(part)));
+        let all = place.fill(3_600, 10);
         let sizes = place.check();
         assert!(sizes[..30].iter().all(|n| (15..30).contains(n)), "{sizes:?}");
         let [.., before_last, _last] = sizes.as_slice() else { panic!("{sizes:?}") };
         assert!((75..90).contains(before_last) && sizes.len() < 90, "{sizes:?}");
 
         // Another process reads the same catalogue and goes on.
-        let file = place.writer.connection.path().unwrap().to_owned();
-        place.writer = Writer::open_with(file.as_ref(), Duration::from_secs(5), 20).unwrap();
+        place.reopen();
         let again = place.insert(&all);
         assert!(again.iter().all(|result| *result == Inserted::Duplicate));
         assert_eq!(place.check(), sizes);
