@@ -44,7 +44,7 @@ test-schemas: ## Type-check dashboards/grafana against Grafana's published types
 	node tests/schemas/check.mjs dashboards/grafana
 
 test-long: packages otlp-clients ## The million-event load and other long runs, optimised
-	scripts/test-postgres $(CARGO) test --locked --profile long -- --ignored --nocapture --skip capture
+	scripts/test-postgres $(CARGO) test --locked --profile long -- --ignored --nocapture --skip capture --skip write_the_
 
 torture: packages ## Kills, cuts, full disks and absent databases in their long form, optimised
 	scripts/test-postgres $(CARGO) test --locked --profile long --test it -- faults:: --include-ignored --nocapture

@@ -191,7 +191,7 @@ mod tests {
     /// only with the dictionary that they were written with.
     #[test]
     #[ignore = "writes the dictionary; run it by name"]
-    fn train_the_dictionary() {
+    fn write_the_dictionary() {
         let dictionary = zstd::dict::from_samples(&samples(), 16 << 10).unwrap();
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/detail-1.dict");
         std::fs::write(file, dictionary).unwrap();
