@@ -111,7 +111,7 @@ impl Store {
         view: &View,
     ) -> Result<Vantage, StoreError> {
         // Nearly every store holds client attempts alone, and this is quick to see.
-        if reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_none() {
+        if !reader.has_observations().await? {
             return Ok(Vantage::Client);
         }
         let scope = Scope { route: None, ..view.scope.clone() };

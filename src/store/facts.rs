@@ -2,7 +2,7 @@
 
 use super::counts::{BySeries, TopActors};
 use super::joins::joined;
-use super::lists::{identity, order};
+use super::lists::{Only, identity, order};
 use super::reader::{Arg, Reader, marks};
 use super::{Store, StoreError, sql};
 use crate::domain::checklist::{Comparison, Facts, KeyService};
@@ -17,12 +17,15 @@ use std::collections::{BTreeMap, HashSet};
 /// hundred, and more would hardly change what a step says; reading and judging each takes some 45 µs
 /// of CPU.
 pub const MAX_ATTEMPTS: usize = 1_500;
+/// Most of them that ended well at the first attempt, where there are more attempts than are read: these
+/// are much alike.
+const MAX_PLAIN: usize = 500;
 /// Most stretches that a window is divided into.
 pub const MAX_BUCKETS: i64 = 240;
 /// Ids looked for in one statement.
 const IDS_AT_ONCE: usize = 500;
 /// Operations are looked for together that began within this time.
-const TOGETHER_MS: i64 = HOUR_MS;
+const TOGETHER_MS: i64 = 3 * HOUR_MS;
 /// Longest stretch on each side of a marked change.
 const MAX_SIDE_MS: i64 = HOUR_MS;
 
@@ -149,7 +152,7 @@ impl Store {
             sample(reader, view, source, counts.totals.attempts, cap).await?;
         attempts_complete &= kept.events.by(view.time) <= view.window.from;
         let promised = self.promised(reader, view, source).await?;
-        let has_observations = reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_some();
+        let has_observations = reader.has_observations().await?;
         let (mut observations, mut has_gateway_source, mut has_origin_source) =
             (Vec::new(), false, false);
         if has_observations {
@@ -215,7 +218,8 @@ type IsSuch = fn(&StoredEvent) -> bool;
 
 /// The view's attempts in the order they were sent (`counted` of them, weighted), and whether they are all. Beyond the cap:
 /// limited ones (at first half of the cap, so that there is room for the next), the others of their
-/// operations sent within an hour of them, the rest of the limited, retries, failures, then others; newest first in each.
+/// operations sent within an hour of them, the rest of the limited, retries, failures, then others
+/// (some [`MAX_PLAIN`]); newest first in each.
 async fn sample(
     reader: &mut Reader,
     view: &View,
@@ -224,17 +228,14 @@ async fn sample(
     most: usize,
 ) -> Result<(Vec<StoredEvent>, bool), StoreError> {
     let cap = i64::try_from(most).unwrap_or(i64::MAX);
-    let window = |limit: i64| {
-        vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0), Arg::Int(limit)]
-    };
     let mut kept = Sampled { most, ..Sampled::default() };
     // A row counts for at least one attempt.
     if counted <= cap || reader.attempt_rows(view, source, cap + 1).await? <= cap {
-        kept.add(reader.attempts(view, source, &[], window(cap)).await?);
+        kept.add(reader.attempts(view, source, &Only::default(), cap).await?);
         return Ok((kept.in_order(), true));
     }
-    let limited = [sql::ONLY_LIMITED.to_owned()];
-    kept.add(reader.attempts(view, source, &limited, window(cap / 2)).await?);
+    let limited = Only::of(sql::LIMITED);
+    kept.add(reader.attempts(view, source, &limited, cap / 2).await?);
     // All limited attempts after this moment are kept, or all there are; the search for more goes on
     // from here.
     let reached = match kept.events.last() {
@@ -267,12 +268,14 @@ async fn sample(
         let to = part.last().map_or(*first, |(at, _)| *at);
         let times = around(Window { from: *first, to }, HOUR_MS);
         let ids: Vec<String> = part.iter().map(|(_, id)| id.clone()).collect();
-        let mut args = window(i64::try_from(kept.room()).unwrap_or(cap));
+        let room = i64::try_from(kept.room()).unwrap_or(cap);
+        let Window { from, to } = view.window;
+        let mut args = vec![Arg::Int(from.0), Arg::Int(to.0), Arg::Int(room)];
         let condition = reader.has_id(&["operation_id"], &ids, Some(times), &mut args);
         let reached = marks(&mut args, [Arg::Int(reached.0)]);
         let text = sql::OF_OPERATIONS
             .replace("{operations}", &condition)
-            .replace("{served}", sql::ONLY_SERVED)
+            .replace("{served}", sql::SERVED)
             .replace("{reached}", &reached);
         let text = sql::seen_by(&text, source);
         let text =
@@ -282,24 +285,25 @@ async fn sample(
     let earlier =
         View { window: Window { to: reached.plus(Millis(1)), ..view.window }, ..view.clone() };
     let is_served_first: IsSuch = |s| !s.verdict.limited && s.event.attempt <= 1;
-    let parts: [(&View, &[&str], IsSuch); 4] = [
-        (&earlier, &[sql::ONLY_LIMITED], |s| s.verdict.limited),
-        (view, &[sql::ONLY_SERVED, sql::ONLY_RETRIES], |s| {
-            !s.verdict.limited && s.event.attempt > 1
-        }),
-        (view, &[sql::ONLY_FAILED, sql::ONLY_FIRST], is_served_first),
-        (view, &[sql::ONLY_SERVED, sql::ONLY_FIRST], is_served_first),
+    let parts: [(&View, Only, IsSuch, usize); 4] = [
+        (&earlier, limited, |s| s.verdict.limited, most),
+        (
+            view,
+            Only::of(sql::SERVED).retries(true),
+            |s| !s.verdict.limited && s.event.attempt > 1,
+            most,
+        ),
+        (view, Only::of(sql::FAILED).retries(false), is_served_first, most),
+        (view, Only::of(sql::SERVED).retries(false), is_served_first, MAX_PLAIN),
     ];
-    for (part, only, is_such) in parts {
+    for (part, only, is_such, more) in parts {
         if kept.room() > 0 {
             // Those that are kept already come again, so that as many more are asked for.
             let is_known = |s: &&StoredEvent| is_such(s) && part.window.contains(moment(view, s));
             let known = kept.events.iter().filter(is_known);
-            let limit = i64::try_from(kept.room() + known.count()).unwrap_or(cap);
-            let only: Vec<String> = only.iter().map(|&text| text.to_owned()).collect();
-            let args =
-                vec![Arg::Int(part.window.from.0), Arg::Int(part.window.to.0), Arg::Int(limit)];
-            kept.add(reader.attempts(part, source, &only, args).await?);
+            let more = kept.room().min(more);
+            let limit = i64::try_from(more + known.count()).unwrap_or(cap);
+            kept.add(reader.attempts(part, source, &only, limit).await?);
         }
     }
     Ok((kept.in_order(), false))

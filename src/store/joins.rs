@@ -1,8 +1,8 @@
 //! What has an id in common with attempts: records of gateways and origins, also under the ids that
 //! hops gave a request on its way.
 
-use super::lists::{identity, order};
-use super::reader::{Arg, Reader};
+use super::lists::{Only, identity, order};
+use super::reader::Reader;
 use super::{Look, StoreError, sql};
 use crate::domain::checklist::operations::{MAX_RECORDS, joined_attempts};
 use crate::domain::event::Vantage;
@@ -74,7 +74,7 @@ impl Look {
         let reader = &mut self.0;
         let at = attempt.event.occurred_at;
         let source = attempt.event.vantage;
-        if reader.first(sql::HAS_OBSERVATIONS, &[]).await?.is_none() {
+        if !reader.has_observations().await? {
             return Ok(Coverage::default());
         }
         let scope = Scope { upstream: Some(attempt.event.host.clone()), ..Scope::default() };
@@ -92,9 +92,8 @@ impl Look {
         let sides =
             [(at.plus(Millis(-NEAR.0)), at.plus(Millis(1))), (at.plus(Millis(1)), at.plus(NEAR))];
         for (from, to) in sides {
-            let args = vec![Arg::Int(from.0), Arg::Int(to.0), Arg::Int(OTHERS)];
-            let only = [sql::ONLY_SUCCEEDED.to_owned()];
-            others.extend(reader.attempts(&view(from, to), source, &only, args).await?);
+            let only = Only::of(sql::SUCCEEDED);
+            others.extend(reader.attempts(&view(from, to), source, &only, OTHERS).await?);
         }
         let records = joined(reader, source, &others).await?;
         Ok(Coverage::new(attempt, &others, &records, sends))
@@ -195,7 +194,7 @@ impl Reader {
             let mut args = Vec::new();
             let place = self.has_id(columns, part, times, &mut args);
             let condition = format!("WHERE {place} AND {condition} LIMIT {most}");
-            found.append(&mut self.events(&condition, &args).await?);
+            found.append(&mut self.few_events(&condition, &args).await?);
         }
         Ok(found)
     }

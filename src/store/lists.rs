@@ -9,7 +9,7 @@ use crate::domain::event::{AttemptError, Vantage};
 use crate::domain::stored::{
     Cursor, Dimension, Matches, RowFilter, RowPage, StoredEvent, TimeBasis, View,
 };
-use crate::domain::time::{UnixMillis, Window};
+use crate::domain::time::{MINUTE_MS, UnixMillis, Window};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -122,42 +122,27 @@ impl Store {
         if let Some(cursor) = after {
             to = to.min(cursor.at.0.saturating_add(1));
         }
-        let mut args =
-            vec![Arg::Int(view.window.from.0), Arg::Int(to), Arg::Int(i64::from(limit) + 1)];
-        let mut only: Vec<String> = Vec::new();
-        only.extend(
-            filter.limited.map(|limited| {
-                if limited { sql::ONLY_LIMITED } else { sql::ONLY_SERVED }.to_owned()
-            }),
-        );
-        only.extend(
+        let mut only = Only { retries: filter.retry, ..Only::default() };
+        only.classes.extend(
             filter
-                .retry
-                .map(|retry| if retry { sql::ONLY_RETRIES } else { sql::ONLY_FIRST }.to_owned()),
+                .limited
+                .map(|limited| if limited { sql::LIMITED } else { sql::SERVED }.to_owned()),
         );
-        only.extend(filter.succeeded.map(|succeeded| {
-            if succeeded { sql::ONLY_SUCCEEDED } else { sql::ONLY_UNSUCCESSFUL }.to_owned()
+        only.classes.extend(filter.succeeded.map(|succeeded| {
+            if succeeded { sql::SUCCEEDED } else { sql::UNSUCCESSFUL }.to_owned()
         }));
         if let Some((dimension, value)) = &filter.value {
-            only.push(only_value(*dimension, value, &mut args));
+            only.add_value(*dimension, value);
         }
-        if let Some(cursor) = after {
-            args.extend([
-                Arg::Int(cursor.at.0),
-                Arg::Int(cursor.occurred_at.0),
-                Arg::Id(cursor.event_id.clone()),
-            ]);
-            let n = args.len();
-            only.push(format!(
-                "(e.{{at}}, e.occurred_at, e.event_id) < (${}, ${}, ${n})",
-                n - 2,
-                n - 1
-            ));
+        if let Some(Cursor { at, occurred_at, event_id }) = after {
+            let key = [Arg::Int(at.0), Arg::Int(occurred_at.0), Arg::Id(event_id.clone())];
+            let key = key.map(|arg| only.mark(arg)).join(", ");
+            only.rows.push(format!("(e.{{at}}, e.occurred_at, e.event_id) < ({key})"));
         }
         let source = self.source_in(&mut reader, view).await?;
         let window = Window { to: UnixMillis(to), ..view.window };
         let behind = View { window, ..view.clone() };
-        let mut items = reader.attempts(&behind, source, &only, args).await?;
+        let mut items = reader.attempts(&behind, source, &only, i64::from(limit) + 1).await?;
         let has_more = items.len() > usize::try_from(limit).unwrap_or(usize::MAX);
         items.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         let next = items.last().filter(|_| has_more).map(|last| Cursor {
@@ -232,7 +217,7 @@ impl Reader {
     ) -> Result<Matches, StoreError> {
         // One more than are given tells whether there are more.
         let order = sql::BY_ID.replace("{limit}", &marks(&mut args, [Arg::Int(limit + 1)]));
-        let mut events = self.events(&format!("WHERE {condition}{order}"), &args).await?;
+        let mut events = self.few_events(&format!("WHERE {condition}{order}"), &args).await?;
         let most = usize::try_from(limit).unwrap_or(usize::MAX);
         let is_complete = events.len() <= most;
         events.truncate(most);
@@ -248,6 +233,26 @@ impl Reader {
         self.some_events(sql::EVENTS, condition, args).await
     }
 
+    /// The same, in one question: for those that are found by ids.
+    pub(super) async fn few_events(
+        &mut self,
+        condition: &str,
+        args: &[Arg],
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let events = sql::EVENTS.replace("FROM events e ", sql::WITH_ACTORS);
+        let rows = self.all(format!("{events}{condition}"), args).await?;
+        let words = Arc::make_mut(&mut self.words);
+        for row in &rows {
+            for (number, word) in rows::ACTORS_AT.into_iter().zip(rows::WORDS_AT) {
+                if let (Some(id), Some(word)) = (row.int_or_none(number)?, row.text_or_none(word)?)
+                {
+                    words.insert(id, word);
+                }
+            }
+        }
+        self.read(rows).await
+    }
+
     /// Events of a statement with the columns of `sql::EVENTS`.
     async fn some_events(
         &mut self,
@@ -256,6 +261,11 @@ impl Reader {
         args: &[Arg],
     ) -> Result<Vec<StoredEvent>, StoreError> {
         let rows = self.all(format!("{events}{condition}"), args).await?;
+        self.read(rows).await
+    }
+
+    /// The events of rows with the columns of `sql::EVENTS`, and what their numbers stand for.
+    async fn read(&mut self, rows: Vec<Row>) -> Result<Vec<StoredEvent>, StoreError> {
         let numbers = |at: usize| rows.iter().map(|row| row.int(at)).collect::<Result<Vec<_>, _>>();
         let (series, classes) = (numbers(rows::SERIES_AT)?, numbers(rows::CLASS_AT)?);
         let mut words = BTreeSet::new();
@@ -270,35 +280,97 @@ impl Reader {
         unpacked(rows, named).await
     }
 
-    /// Attempts of a view as `source` saw them, newest first, narrowed by conditions of `sql`; `args`
-    /// begins with the window and the limit.
+    /// Attempts of a view as `source` saw them, newest first, narrowed by `only`; at most `limit`.
     pub(super) async fn attempts(
         &mut self,
         view: &View,
         source: Vantage,
-        only: &[String],
-        mut args: Vec<Arg>,
+        only: &Only,
+        limit: i64,
     ) -> Result<Vec<StoredEvent>, StoreError> {
+        let mut args = only.args(view.window, limit);
         let condition = in_window(view, source, only);
         let newest = sql::clock(sql::NEWEST, view.time);
         let Some(series) = self.few_series(view).await? else {
             let condition = sql::scope(&condition, &view.scope, sql::EACH_SERIES, &mut args);
             return self.events(&format!("WHERE {condition}{newest}"), &args).await;
         };
-        // The newest of each place, by the index that begins with it: however rare they are.
-        let of_each: Vec<String> = self
-            .places(view.window, &condition, &series, &mut args)
-            .await?
+        if matches!(self.snapshot, Snapshot::Sqlite(_)) {
+            return self.newest_of(&series, view, source, only, limit).await;
+        }
+        // The newest of each series, by the index that begins with it: however rare they are.
+        let places = series.iter().map(|id| of_these(&condition, &[*id], &mut args)).collect();
+        self.newest_in(places, &newest, &args).await
+    }
+
+    /// The newest attempts of all places together, where each is one range of an index or few rows.
+    async fn newest_in(
+        &mut self,
+        places: Vec<String>,
+        newest: &str,
+        args: &[Arg],
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of_each: Vec<String> = places
             .into_iter()
             .map(|place| {
                 format!("SELECT * FROM (SELECT e.* FROM events e WHERE {place}{newest}) one")
             })
             .collect();
-        if of_each.is_empty() {
-            return Ok(Vec::new());
-        }
         let of_all = format!("FROM ({}) e ", of_each.join(" UNION ALL "));
-        self.some_events(&sql::EVENTS.replace("FROM events e ", &of_all), &newest, &args).await
+        self.some_events(&sql::EVENTS.replace("FROM events e ", &of_all), newest, args).await
+    }
+
+    /// [`Self::attempts`] of few series on SQLite. Sums tell in which stretches of five minutes they
+    /// are, so that those without are never looked at.
+    async fn newest_of(
+        &mut self,
+        series: &[i64],
+        view: &View,
+        source: Vantage,
+        only: &Only,
+        limit: i64,
+    ) -> Result<Vec<StoredEvent>, StoreError> {
+        let condition = in_window(view, source, only);
+        let newest = sql::clock(sql::NEWEST, view.time);
+        let mut found: Vec<StoredEvent> = Vec::new();
+        let mut window = view.window;
+        let mut wanted = limit;
+        loop {
+            let mut args = only.args(view.window, wanted);
+            let here = sql::COUNTED_HERE
+                .replace("{counted}", only.counted())
+                .replace("{classes}", &only.classes(source))
+                .replace("{series}", &marks(&mut args, series.iter().map(|id| Arg::Int(*id))));
+            let stretches = self.stretches(window, &here, args).await?;
+            let Some(((oldest, _), newer)) = stretches.split_last() else { break };
+            let missing = limit - i64::try_from(found.len()).unwrap_or(limit);
+            let mut args = only.args(view.window, missing);
+            // All of those that are newer are wanted, and maybe not all of the oldest.
+            let five = sql::FIVE_MINUTES;
+            let at_oldest = marks(&mut args, [Arg::Int(oldest / SLOT)]);
+            let mut places = Vec::new();
+            for id in series {
+                let each = of_these(&condition, &[*id], &mut args);
+                places.push(format!("{five} = {at_oldest} AND {each}"));
+            }
+            if !newer.is_empty() {
+                let is_newer = is_one_of(&mut args, newer.iter().map(|(start, _)| start / SLOT));
+                let all = of_these(&condition, series, &mut args);
+                places.push(format!("{five} {is_newer} AND {all}"));
+            }
+            found.append(&mut self.newest_in(places, &newest, &args).await?);
+            let counted: i64 = stretches.iter().map(|(_, counted)| counted).sum();
+            if counted < wanted || i64::try_from(found.len()).unwrap_or(limit) >= limit {
+                break;
+            }
+            // Attempts that stand for several, or conditions that sums don't know.
+            window.to = UnixMillis(oldest.saturating_mul(MINUTE_MS));
+            wanted = wanted.saturating_mul(4);
+        }
+        Ok(found)
     }
 
     /// How many attempts (rows) a view holds, counted up to `most`.
@@ -308,13 +380,15 @@ impl Reader {
         source: Vantage,
         most: i64,
     ) -> Result<i64, StoreError> {
-        let mut args =
-            vec![Arg::Int(view.window.from.0), Arg::Int(view.window.to.0), Arg::Int(most)];
-        let condition = in_window(view, source, &[]);
+        let only = Only::default();
+        let mut args = only.args(view.window, most);
+        let condition = in_window(view, source, &only);
         if let (Some(series), Snapshot::Sqlite(_)) = (self.few_series(view).await?, &self.snapshot)
         {
             let condition = of_these(&condition, &series, &mut args);
-            let stretches = self.stretches(view.window, &condition, &args).await?;
+            let here =
+                sql::ROWS_HERE.replace("{five}", sql::FIVE_MINUTES).replace("{place}", &condition);
+            let stretches = self.stretches(view.window, &here, args).await?;
             return Ok(stretches.iter().map(|(_, rows)| rows).sum::<i64>().min(most));
         }
         let condition = sql::scope(&condition, &view.scope, sql::EACH_SERIES, &mut args);
@@ -323,52 +397,19 @@ impl Reader {
         Ok(row.map(|row| row.int(0)).transpose()?.unwrap_or_default())
     }
 
-    /// Conditions that together name the newest attempts of some series, each of them by one range
-    /// of an index or by few rows.
-    async fn places(
-        &mut self,
-        window: Window,
-        condition: &str,
-        series: &[i64],
-        args: &mut Vec<Arg>,
-    ) -> Result<Vec<String>, StoreError> {
-        let of_each: Vec<String> =
-            series.iter().map(|id| of_these(condition, &[*id], args)).collect();
-        if matches!(self.snapshot, Snapshot::Postgres(_)) || of_each.is_empty() {
-            return Ok(of_each);
-        }
-        let of_all = of_these(condition, series, args);
-        let stretches = self.stretches(window, &of_all, args).await?;
-        let Some(((oldest, _), newer)) = stretches.split_last() else { return Ok(Vec::new()) };
-        // All of those that are newer are wanted, and maybe not all of the oldest.
-        let oldest = marks(args, [Arg::Int(oldest / SLOT)]);
-        let five = sql::FIVE_MINUTES;
-        let mut places: Vec<String> =
-            of_each.into_iter().map(|each| format!("{five} = {oldest} AND {each}")).collect();
-        if !newer.is_empty() {
-            let is_newer = is_one_of(args, newer.iter().map(|(start, _)| start / SLOT));
-            places.push(format!("{five} {is_newer} AND {of_all}"));
-        }
-        Ok(places)
-    }
-
-    /// See [`sql::STRETCHES`]; the limit is the third of `args`.
+    /// See [`sql::STRETCHES`].
     async fn stretches(
         &mut self,
         window: Window,
-        place: &str,
-        args: &[Arg],
+        here: &str,
+        mut args: Vec<Arg>,
     ) -> Result<Vec<(i64, i64)>, StoreError> {
-        let mut args = args.to_vec();
         let from = minute(window.from);
-        let ends = [from - from.rem_euclid(SLOT), minute(window.to).saturating_add(1)];
-        let [from, to] = ends.map(|end| marks(&mut args, [Arg::Int(end)]));
-        let text = sql::STRETCHES
-            .replace("{before}", sql::STRETCH_BEFORE)
-            .replace("{five}", sql::FIVE_MINUTES)
-            .replace("{from}", &from)
-            .replace("{to}", &to)
-            .replace("{place}", place);
+        let to = minute(UnixMillis(window.to.0.saturating_sub(1))).saturating_add(1);
+        let [from, to] =
+            [from - from.rem_euclid(SLOT), to].map(|end| marks(&mut args, [Arg::Int(end)]));
+        let text =
+            sql::STRETCHES.replace("{here}", here).replace("{from}", &from).replace("{to}", &to);
         let rows = self.all(text, &args).await?;
         rows.iter().map(|row| Ok((row.int(0)?, row.int(1)?))).collect()
     }
@@ -407,11 +448,74 @@ async fn unpacked(mut rows: Vec<Row>, named: Named) -> Result<Vec<StoredEvent>, 
     Ok(events)
 }
 
+/// What narrows attempts: conditions on their classes and on their rows, each of which holds.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Only {
+    classes: Vec<String>,
+    retries: Option<bool>,
+    rows: Vec<String>,
+    /// The values in them, behind the window and the limit.
+    values: Vec<Arg>,
+}
+
+impl Only {
+    /// Attempts of such classes.
+    pub(super) fn of(classes: &str) -> Self {
+        Self { classes: vec![classes.to_owned()], ..Self::default() }
+    }
+
+    /// Of these the retries alone, or the first attempts.
+    pub(super) fn retries(self, are_retries: bool) -> Self {
+        Self { retries: Some(are_retries), ..self }
+    }
+
+    /// Takes a value for a condition; what stands for it there.
+    fn mark(&mut self, value: Arg) -> String {
+        self.values.push(value);
+        format!("${}", self.values.len() + 3)
+    }
+
+    /// The values of a statement: the window, the limit, and those of the conditions.
+    fn args(&self, Window { from, to }: Window, limit: i64) -> Vec<Arg> {
+        let mut args = vec![Arg::Int(from.0), Arg::Int(to.0), Arg::Int(limit)];
+        args.extend_from_slice(&self.values);
+        args
+    }
+
+    /// The numbers of the classes, as a statement.
+    fn classes(&self, source: Vantage) -> String {
+        let such = joined_by_and(&self.classes);
+        sql::seen_by(sql::SUCH_CLASSES, source).replace("{such}", &such)
+    }
+
+    /// The condition on rows.
+    fn rows(&self) -> String {
+        let mut rows = self.rows.clone();
+        rows.extend(self.retries.map(|are_retries| {
+            if are_retries { sql::ONLY_RETRIES } else { sql::ONLY_FIRST }.to_owned()
+        }));
+        joined_by_and(&rows)
+    }
+
+    /// What sums by class count of these attempts.
+    fn counted(&self) -> &'static str {
+        match self.retries {
+            None => "c.attempts",
+            Some(true) => "c.retries",
+            Some(false) => "c.attempts - c.retries",
+        }
+    }
+}
+
+fn joined_by_and(conditions: &[String]) -> String {
+    if conditions.is_empty() { "1 = 1".to_owned() } else { conditions.join(" AND ") }
+}
+
 /// The condition on attempts of a view as `source` saw them; `{scope}` is left.
-fn in_window(view: &View, source: Vantage, only: &[String]) -> String {
-    let only = if only.is_empty() { "1 = 1".to_owned() } else { only.join(" AND ") };
-    let text = sql::IN_WINDOW.replace("{only}", &only);
-    sql::clock(&sql::seen_by(&text, source), view.time)
+fn in_window(view: &View, source: Vantage, only: &Only) -> String {
+    let text =
+        sql::IN_WINDOW.replace("{rows}", &only.rows()).replace("{classes}", &only.classes(source));
+    sql::clock(&text, view.time)
 }
 
 /// Fills `{scope}` with these series; their numbers go behind `args`.
@@ -449,61 +553,64 @@ fn ray_of(head: &str, args: &mut Vec<Arg>) -> String {
     format!("(e.ray_id = {bare} OR (e.ray_id >= {from} AND e.ray_id < {to}))")
 }
 
-/// The condition for one value of a dimension; the value goes behind `args`.
-fn only_value(dimension: Dimension, value: &str, args: &mut Vec<Arg>) -> String {
-    let class =
-        |condition: &str| format!("e.class_id IN (SELECT id FROM classes WHERE {condition})");
-    let mut mark = |arg: Arg| {
-        args.push(arg);
-        format!("${}", args.len())
-    };
-    let mut series = |column: &str| {
-        format!("e.series_id IN (SELECT id FROM series WHERE {column} = {})", mark(value.into()))
-    };
-    match dimension {
-        Dimension::Service => return series("service"),
-        Dimension::Environment => return series("environment"),
-        Dimension::Route => return series("route"),
-        _ => {}
-    }
-    let mut actor = |kind: usize| {
-        let column = ACTORS.get(kind).map_or("", |(_, column)| column);
-        if value.is_empty() {
-            return format!("e.{column} IS NULL");
-        }
-        let word = mark(value.into());
-        format!("e.{column} = (SELECT id FROM words WHERE kind = {kind} AND word = {word})")
-    };
-    match dimension {
-        Dimension::Key => return actor(0),
-        Dimension::Address => return actor(1),
-        Dimension::Account => return actor(2),
-        Dimension::Instance => return actor(3),
-        _ => {}
-    }
-    match dimension {
-        Dimension::RetryLayer if value == "unknown" => class("retry_layer = ''"),
-        Dimension::RetryLayer => class(&format!("retry_layer = {}", mark(value.into()))),
-        Dimension::Responder if value == "unknown" => {
-            class("returned_by = 'unknown' OR certainty NOT IN ('certain', 'confident')")
-        }
-        Dimension::Responder => class(&format!(
-            "certainty IN ('certain', 'confident') AND returned_by = {}",
-            mark(value.into())
-        )),
-        Dimension::LimitType if value.is_empty() => class("limited = 0"),
-        Dimension::LimitType => {
-            class(&format!("limited = 1 AND limit_type = {}", mark(value.into())))
-        }
-        _ => match (value.parse::<u16>(), value.parse::<AttemptError>()) {
-            (Ok(status), _) if status > 0 => {
-                class(&format!("status = {}", mark(Arg::Int(i64::from(status)))))
+impl Only {
+    /// Narrows attempts to one value of a dimension.
+    fn add_value(&mut self, dimension: Dimension, value: &str) {
+        let mut mark = |arg: Arg| self.mark(arg);
+        let mut series = |column: &str| {
+            format!(
+                "e.series_id IN (SELECT id FROM series WHERE {column} = {})",
+                mark(value.into())
+            )
+        };
+        let row = match dimension {
+            Dimension::Service => Some(series("service")),
+            Dimension::Environment => Some(series("environment")),
+            Dimension::Route => Some(series("route")),
+            _ => None,
+        };
+        let kind = match dimension {
+            Dimension::Key => Some(0),
+            Dimension::Address => Some(1),
+            Dimension::Account => Some(2),
+            Dimension::Instance => Some(3),
+            _ => None,
+        };
+        let actor = kind.map(|kind: usize| {
+            let column = ACTORS.get(kind).map_or("", |(_, column)| column);
+            if value.is_empty() {
+                return format!("e.{column} IS NULL");
             }
-            (_, Ok(error)) => {
-                class(&format!("status = 0 AND error = {}", mark(error.as_str().into())))
+            let word = mark(value.into());
+            format!("e.{column} = (SELECT id FROM words WHERE kind = {kind} AND word = {word})")
+        });
+        if let Some(row) = row.or(actor) {
+            self.rows.push(row);
+            return;
+        }
+        let classes = match dimension {
+            Dimension::RetryLayer if value == "unknown" => "retry_layer = ''".to_owned(),
+            Dimension::RetryLayer => format!("retry_layer = {}", mark(value.into())),
+            Dimension::Responder if value == "unknown" => {
+                "(returned_by = 'unknown' OR certainty NOT IN ('certain', 'confident'))".to_owned()
             }
-            _ if value.is_empty() => class("status = 0 AND error = ''"),
-            _ => "1 = 0".to_owned(),
-        },
+            Dimension::Responder => format!(
+                "certainty IN ('certain', 'confident') AND returned_by = {}",
+                mark(value.into())
+            ),
+            Dimension::LimitType if value.is_empty() => sql::SERVED.to_owned(),
+            Dimension::LimitType => format!("limited = 1 AND limit_type = {}", mark(value.into())),
+            _ => match (value.parse::<u16>(), value.parse::<AttemptError>()) {
+                (Ok(status), _) if status > 0 => {
+                    format!("status = {}", mark(Arg::Int(i64::from(status))))
+                }
+                (_, Ok(error)) => {
+                    format!("status = 0 AND error = {}", mark(error.as_str().into()))
+                }
+                _ if value.is_empty() => "status = 0 AND error = ''".to_owned(),
+                _ => "1 = 0".to_owned(),
+            },
+        };
+        self.classes.push(classes);
     }
 }

@@ -124,7 +124,7 @@ impl Store {
     pub async fn open(database_url: &str) -> Result<Self, StoreError> {
         let scheme = database_url.split(':').next().unwrap_or_default();
         let pool = match scheme {
-            "sqlite" => Pool::Sqlite(SqliteStore::open(database_url).await?),
+            "sqlite" => Pool::Sqlite(SqliteStore::open(database_url, READ_LIMIT).await?),
             "postgres" | "postgresql" => {
                 Pool::Postgres(Box::new(PostgresStore::open(database_url).await?))
             }
@@ -134,7 +134,11 @@ impl Store {
                 ));
             }
         };
-        Ok(Self { pool: Arc::new(pool), names: Arc::default(), batches: Arc::default() })
+        Ok(Self::on(pool))
+    }
+
+    fn on(pool: Pool) -> Self {
+        Self { pool: Arc::new(pool), names: Arc::default(), batches: Arc::default() }
     }
 
     /// Stores what is new in `batch` together with its sums in one transaction, and tells of each

@@ -4,6 +4,7 @@
 use super::reader::{Arg, Reader, marks};
 use super::rows::{Class, SeriesKey};
 use super::{StoreError, sql};
+use crate::domain::event::Vantage;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, RwLock};
 
@@ -45,6 +46,15 @@ impl Reader {
             *known = Arc::clone(&read);
         }
         Ok(read)
+    }
+
+    /// Whether an event of another vantage than the client's was ever stored.
+    pub(super) async fn has_observations(&mut self) -> Result<bool, StoreError> {
+        let Some(newest) = self.newest_class else {
+            return Ok(self.first(sql::HAS_OBSERVATIONS, &[]).await?.is_some());
+        };
+        let classes = self.classes([newest]).await?;
+        Ok(classes.values().any(|class| class.vantage != Vantage::Client))
     }
 
     /// The series with these numbers, and perhaps others.

@@ -2,16 +2,16 @@
 
 use super::names::Names;
 use super::sqlite::ids;
-use super::{Pool, READ_LIMIT, Store, StoreError, kept, sql};
+use super::{Pool, Store, StoreError, kept, sql};
 use crate::domain::stored::{History, View};
 use crate::domain::time::{UnixMillis, Window};
+use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
 use sqlx::sqlite::{SqliteArguments, SqliteRow};
 use sqlx::{Arguments as _, AssertSqlSafe, Postgres, Row as _, Sqlite, Transaction};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A value handed to a statement.
 #[derive(Debug, Clone)]
@@ -106,6 +106,8 @@ impl Row {
 pub(super) struct Reader {
     pub(super) snapshot: Snapshot,
     pub(super) names: Arc<Names>,
+    /// Number of the newest class, where it is known (on SQLite, from the first question on).
+    pub(super) newest_class: Option<i64>,
     /// Once it was asked for.
     kept: Option<History>,
     /// Words read so far, by number.
@@ -115,15 +117,39 @@ pub(super) struct Reader {
 /// A transaction that reads.
 #[derive(Debug)]
 pub(super) enum Snapshot {
-    Sqlite(Transaction<'static, Sqlite>),
+    Sqlite(SqliteLook),
     Postgres(Transaction<'static, Postgres>),
 }
 
+/// A transaction of SQLite. Its beginning goes along with the first question, and its end is the
+/// pool's to see to, since each statement by itself is two changes of thread.
+#[derive(Debug)]
+pub(super) struct SqliteLook {
+    connection: PoolConnection<Sqlite>,
+    has_begun: bool,
+}
+
 impl Reader {
-    /// Opens a snapshot. Statements in it are stopped after [`READ_LIMIT`]: by a progress handler
-    /// in SQLite, by `statement_timeout` (set when the connection was made) in PostgreSQL.
+    /// Opens a snapshot. It is stopped after [`READ_LIMIT`](super::READ_LIMIT): by a progress handler
+    /// in SQLite, by `statement_timeout` in PostgreSQL, each set when the connection was made.
     pub(super) async fn open(store: &Store) -> Result<Self, StoreError> {
-        Self::open_within(store, READ_LIMIT).await
+        let snapshot = match &*store.pool {
+            Pool::Sqlite(pool) => return Self::on_sqlite(store, &pool.readers).await,
+            Pool::Postgres(pool) => Snapshot::Postgres(
+                pool.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
+            ),
+        };
+        Ok(Self::new(store, snapshot))
+    }
+
+    fn new(store: &Store, snapshot: Snapshot) -> Self {
+        Self {
+            snapshot,
+            names: Arc::clone(&store.names),
+            newest_class: None,
+            kept: None,
+            words: Arc::default(),
+        }
     }
 
     /// A second snapshot with the same events, for what is asked at the same time. `None` where a
@@ -131,7 +157,7 @@ impl Reader {
     pub(super) async fn twin(&mut self, store: &Store) -> Result<Option<Self>, StoreError> {
         let Pool::Sqlite(pool) = &*store.pool else { return Ok(None) };
         let own = self.state().await?;
-        let mut twin = Self::on_sqlite(store, &pool.twins, READ_LIMIT).await?;
+        let mut twin = Self::on_sqlite(store, &pool.twins).await?;
         Ok((twin.state().await? == own).then_some(twin))
     }
 
@@ -142,29 +168,10 @@ impl Reader {
         Ok((newest, self.kept().await?))
     }
 
-    async fn open_within(store: &Store, limit: Duration) -> Result<Self, StoreError> {
-        let snapshot = match &*store.pool {
-            Pool::Sqlite(pool) => return Self::on_sqlite(store, &pool.readers, limit).await,
-            Pool::Postgres(pool) => Snapshot::Postgres(
-                pool.readers.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY").await?,
-            ),
-        };
-        Ok(Self { snapshot, names: Arc::clone(&store.names), kept: None, words: Arc::default() })
-    }
-
-    async fn on_sqlite(
-        store: &Store,
-        pool: &sqlx::SqlitePool,
-        limit: Duration,
-    ) -> Result<Self, StoreError> {
-        let mut transaction = pool.begin().await?;
-        let end = tokio::time::Instant::now() + limit;
-        transaction
-            .lock_handle()
-            .await?
-            .set_progress_handler(20_000, move || tokio::time::Instant::now() < end);
-        let snapshot = Snapshot::Sqlite(transaction);
-        Ok(Self { snapshot, names: Arc::clone(&store.names), kept: None, words: Arc::default() })
+    async fn on_sqlite(store: &Store, pool: &sqlx::SqlitePool) -> Result<Self, StoreError> {
+        let connection = pool.acquire().await?;
+        let look = SqliteLook { connection, has_begun: false };
+        Ok(Self::new(store, Snapshot::Sqlite(look)))
     }
 
     /// Since when there are events and sums, in this snapshot.
@@ -189,8 +196,10 @@ impl Reader {
     /// Takes the time limit off this snapshot.
     pub(super) async fn lift_limit(&mut self) -> Result<(), StoreError> {
         match &mut self.snapshot {
-            Snapshot::Sqlite(transaction) => {
-                transaction.lock_handle().await?.remove_progress_handler();
+            Snapshot::Sqlite(look) => {
+                // Nobody else gets a connection without one.
+                look.connection.close_on_drop();
+                look.connection.lock_handle().await?.remove_progress_handler();
             }
             Snapshot::Postgres(transaction) => {
                 sqlx::query("SET LOCAL statement_timeout = 0").execute(&mut **transaction).await?;
@@ -248,16 +257,26 @@ impl Reader {
         let sql = sql.into();
         #[cfg(test)]
         super::plans::record(&sql, args);
-        let sql = AssertSqlSafe(sql);
         match &mut self.snapshot {
-            Snapshot::Sqlite(transaction) => {
+            Snapshot::Sqlite(look) => {
                 let values = add_sqlite(args)?;
-                let rows = sqlx::query_with(sql, values).fetch_all(&mut **transaction).await?;
-                Ok(rows.into_iter().map(Row::Sqlite).collect())
+                let is_first = !std::mem::replace(&mut look.has_begun, true);
+                let sql = if is_first { format!("{}{sql}", sql::BEGINNING).into() } else { sql };
+                let rows = sqlx::query_with(AssertSqlSafe(sql), values)
+                    .fetch_all(&mut *look.connection)
+                    .await?;
+                let mut rows = rows.into_iter().map(Row::Sqlite);
+                if is_first {
+                    let row = rows.next();
+                    self.newest_class = row.map(|row| row.int_or_none(0)).transpose()?.flatten();
+                }
+                Ok(rows.collect())
             }
             Snapshot::Postgres(transaction) => {
                 let values = add_postgres(args)?;
-                let rows = sqlx::query_with(sql, values).fetch_all(&mut **transaction).await?;
+                let rows = sqlx::query_with(AssertSqlSafe(sql), values)
+                    .fetch_all(&mut **transaction)
+                    .await?;
                 Ok(rows.into_iter().map(Row::Postgres).collect())
             }
         }
@@ -349,23 +368,6 @@ pub(super) fn add_postgres(args: &[Arg]) -> Result<PgArguments, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test]
-    async fn a_question_that_takes_too_long_is_stopped_and_the_next_is_answered() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("limit.db");
-        let store = Store::open(&format!("sqlite://{}", file.display())).await.unwrap();
-        let endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
-                       SELECT COUNT(*) FROM n";
-        let limit = Duration::from_millis(50);
-        for _ in 0..3 {
-            let mut reader = Reader::open_within(&store, limit).await.unwrap();
-            let stopped = reader.all(endless, &[]).await;
-            assert!(matches!(stopped, Err(StoreError::TimedOut(_))), "{stopped:?}");
-            drop(reader);
-            store.ready().await.unwrap();
-        }
-    }
 
     #[tokio::test]
     async fn sqlite_is_opened_to_survive_a_loss_of_power() {

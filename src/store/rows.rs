@@ -329,6 +329,8 @@ const fn is_false(b: &bool) -> bool {
 pub(super) const SERIES_AT: usize = 6;
 pub(super) const CLASS_AT: usize = 7;
 pub(super) const ACTORS_AT: [usize; 4] = [8, 9, 10, 11];
+/// Where the word of each actor is, in a row that has it.
+pub(super) const WORDS_AT: [usize; 4] = [19, 20, 21, 22];
 
 /// What the numbers in the rows of some events stand for.
 #[derive(Debug)]

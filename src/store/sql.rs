@@ -18,6 +18,17 @@ SELECT e.event_id, e.occurred_at, e.received_at, e.attempt, e.count, e.duration_
 e.series_id, e.class_id, e.key_id, e.address_id, e.account_id, e.instance_id, e.operation_id, \
 e.request_id, e.ray_id, e.trace_id, e.idempotency_key_hash, e.body_hash, e.detail FROM events e ";
 
+/// What goes before the first statement of a look at SQLite: it begins a transaction, and its one row
+/// is the number of the newest class.
+pub(super) const BEGINNING: &str = "BEGIN; SELECT MAX(id) FROM classes; ";
+
+/// The words of an event's actors, behind the columns of [`EVENTS`]: where events are few, they come
+/// in the same question.
+pub(super) const WITH_ACTORS: &str = "\
+, (SELECT word FROM words WHERE id = e.key_id), (SELECT word FROM words WHERE id = e.address_id), \
+(SELECT word FROM words WHERE id = e.account_id), \
+(SELECT word FROM words WHERE id = e.instance_id) FROM events e ";
+
 /// Names of the series `{ids}`.
 pub(super) const NAMES_OF_SERIES: &str =
     "SELECT id, service, upstream, environment, route FROM series WHERE id IN ({ids})";
@@ -99,10 +110,13 @@ AND c.class_id IN (SELECT id FROM classes WHERE vantage = $3) LIMIT 1";
 pub(super) const HAS_OBSERVATIONS: &str =
     "SELECT id FROM classes WHERE vantage <> 'client' LIMIT 1";
 
-/// The condition on attempts of a window (`$1` to `$2`); `{only}` narrows them.
-pub(super) const IN_WINDOW: &str = "\
-e.{at} >= $1 AND e.{at} < $2 AND {scope} AND {only} \
-AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}')";
+/// The condition on attempts of a window (`$1` to `$2`), of the classes `{classes}` and with rows as
+/// `{rows}`.
+pub(super) const IN_WINDOW: &str =
+    "e.{at} >= $1 AND e.{at} < $2 AND {scope} AND {rows} AND e.class_id IN ({classes})";
+/// The classes of a vantage that fulfil a condition.
+pub(super) const SUCH_CLASSES: &str =
+    "SELECT id FROM classes WHERE vantage = '{vantage}' AND {such}";
 /// The newest first, at most `$3`.
 pub(super) const NEWEST: &str =
     " ORDER BY e.{at} DESC, e.occurred_at DESC, e.event_id DESC LIMIT $3";
@@ -113,18 +127,27 @@ pub(super) const ROWS_UP_TO: &str = "SELECT COUNT(*) FROM (SELECT 1 FROM events 
 /// with them.
 pub(super) const FIVE_MINUTES: &str = "(e.occurred_at / 300000 - (e.occurred_at % 300000 < 0))";
 
-/// On SQLite: the newest stretches of five minutes that together hold `$3` attempts (`{place}`), or
+/// On SQLite: the newest stretches of five minutes that together hold `$3` of what `{here}` counts, or
 /// all there are, newest first: when each begins, in minutes since 1970, and how many are in it. They
 /// begin at `{from}` or later, before `{to}`.
 pub(super) const STRETCHES: &str = "\
-WITH RECURSIVE walk (start, here, newer) AS (SELECT {to}, 0, 0 UNION ALL \
-SELECT {before}, (SELECT COUNT(*) FROM (SELECT 1 FROM events e INDEXED BY events_by_series \
-WHERE {five} = {before} / 5 AND {place} LIMIT $3)), newer + here \
-FROM walk WHERE newer + here < $3 AND {before} IS NOT NULL) \
+WITH RECURSIVE walk (start, here, newer, next) AS (\
+SELECT {to}, 0, 0, (SELECT MAX(start) FROM spans WHERE width = 5 AND start < {to} AND start >= {from}) \
+UNION ALL SELECT next, ({here}), newer + here, \
+(SELECT MAX(p.start) FROM spans p WHERE p.width = 5 AND p.start < walk.next AND p.start >= {from}) \
+FROM walk WHERE newer + here < $3 AND next IS NOT NULL) \
 SELECT start, here FROM walk WHERE here > 0 ORDER BY start DESC";
-/// In [`STRETCHES`]: the one that there are sums of before the last one.
-pub(super) const STRETCH_BEFORE: &str = "\
-(SELECT MAX(p.start) FROM spans p WHERE p.width = 5 AND p.start < walk.start AND p.start >= {from})";
+/// In [`STRETCHES`]: attempts (rows) of one (`{place}`), by the index, up to `$3`.
+pub(super) const ROWS_HERE: &str = "\
+SELECT COUNT(*) FROM (SELECT 1 FROM events e INDEXED BY events_by_series \
+WHERE {five} = walk.next / 5 AND {place} LIMIT $3)";
+/// In [`STRETCHES`]: attempts of one as sums count them (`{counted}`), with the weight of each: at least
+/// as many as there are rows. The plus sign keeps the planner from asking for each class there is:
+/// those of a series in five minutes are few.
+pub(super) const COUNTED_HERE: &str = "\
+SELECT COALESCE(SUM({counted}), 0) FROM spans p CROSS JOIN class_counts c \
+WHERE p.width = 5 AND p.start = walk.next AND c.start = p.start AND c.received = p.received \
+AND c.series_id IN ({series}) AND +c.class_id IN ({classes})";
 
 /// Attempts of the operations `{operations}` in a window, at most `$3`, but the limited ones since
 /// `{reached}`, which are known. The plus signs keep the planner from the index by time: it is the
@@ -132,25 +155,24 @@ pub(super) const STRETCH_BEFORE: &str = "\
 pub(super) const OF_OPERATIONS: &str = "\
 WHERE {operations} AND +e.{at} >= $1 AND +e.{at} < $2 AND {scope} \
 AND e.class_id IN (SELECT id FROM classes WHERE vantage = '{vantage}') \
-AND ({served} OR +e.{at} < {reached}) LIMIT $3";
+AND (e.class_id IN (SELECT id FROM classes WHERE {served}) OR +e.{at} < {reached}) LIMIT $3";
 
-/// Limited attempts.
-pub(super) const ONLY_LIMITED: &str = "e.class_id IN (SELECT id FROM classes WHERE limited = 1)";
-/// Attempts that are not limited.
-pub(super) const ONLY_SERVED: &str = "e.class_id IN (SELECT id FROM classes WHERE limited = 0)";
-/// Attempts that ended well: the same as `Counts::succeeded`.
-pub(super) const ONLY_SUCCEEDED: &str = "e.class_id IN (\
-SELECT id FROM classes WHERE limited = 0 AND error = '' AND status >= 100 AND status < 400)";
-/// Attempts that did not end well.
-pub(super) const ONLY_UNSUCCESSFUL: &str = "e.class_id IN (\
-SELECT id FROM classes WHERE limited = 1 OR error <> '' OR status < 100 OR status >= 400)";
+/// Classes of limited attempts.
+pub(super) const LIMITED: &str = "limited = 1";
+/// Classes of attempts that are not limited.
+pub(super) const SERVED: &str = "limited = 0";
+/// Classes of attempts that ended well: the same as `Counts::succeeded`.
+pub(super) const SUCCEEDED: &str =
+    "(limited = 0 AND error = '' AND status >= 100 AND status < 400)";
+/// Classes of attempts that did not end well.
+pub(super) const UNSUCCESSFUL: &str =
+    "(limited = 1 OR error <> '' OR status < 100 OR status >= 400)";
+/// Classes of attempts that failed without being limited.
+pub(super) const FAILED: &str = "(limited = 0 AND (error <> '' OR status >= 400))";
 /// Retries.
 pub(super) const ONLY_RETRIES: &str = "e.attempt > 1";
 /// First attempts.
 pub(super) const ONLY_FIRST: &str = "e.attempt <= 1";
-/// Attempts that failed without being limited.
-pub(super) const ONLY_FAILED: &str = "e.class_id IN (\
-SELECT id FROM classes WHERE limited = 0 AND (error <> '' OR status >= 400))";
 
 /// Durations of attempts in a window with how many attempts took as long.
 pub(super) const DURATIONS: &str = "\

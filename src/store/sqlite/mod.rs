@@ -30,14 +30,16 @@ use crate::domain::stored::{Inserted, SenderCounts};
 use crate::domain::time::UnixMillis;
 use rusqlite::types::Value;
 use sqlx::sqlite::{
-    SqliteAutoVacuum, SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous,
+    SqliteAutoVacuum, SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePoolOptions,
+    SqliteSynchronous,
 };
-use sqlx::{ConnectOptions as _, Connection as _};
+use sqlx::{ConnectOptions as _, Connection as _, Executor as _};
 use std::path::PathBuf;
 use std::str::FromStr as _;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 use writer::Writer;
 
 /// How many questions are read at once.
@@ -69,8 +71,9 @@ pub(super) struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens or creates the file and brings its schema up to date.
-    pub(super) async fn open(url: &str) -> Result<Self, StoreError> {
+    /// Opens or creates the file and brings its schema up to date. A look at it is stopped after
+    /// `read_limit`.
+    pub(super) async fn open(url: &str, read_limit: Duration) -> Result<Self, StoreError> {
         let options = SqliteConnectOptions::from_str(url)
             .map_err(|error| StoreError::Address(error.to_string()))?;
         let file = options.get_filename().to_owned();
@@ -125,6 +128,12 @@ impl SqliteStore {
                 .idle_timeout(Duration::from_mins(1))
                 // A thread of this process answers, which nothing can cut off.
                 .test_before_acquire(false)
+                .after_connect(move |connection, _| Box::pin(limit(connection, read_limit)))
+                // Ends the transaction of whoever had it; a connection that had none is in a state
+                // that it shouldn't be in.
+                .after_release(|connection, _| {
+                    Box::pin(async { Ok(connection.execute("ROLLBACK").await.is_ok()) })
+                })
                 .connect_lazy_with(reading.clone())
         };
         let (readers, twins) = (pool(READERS), pool(TWINS));
@@ -247,6 +256,22 @@ impl SqliteStore {
     }
 }
 
+/// Stops each transaction of a connection that works for longer than `limit`. It is set once:
+/// the time begins when a transaction has worked for 20,000 steps, and ends with its `ROLLBACK`.
+async fn limit(connection: &mut SqliteConnection, limit: Duration) -> Result<(), sqlx::Error> {
+    let begun = Arc::new(Mutex::new(None::<Instant>));
+    let over = Arc::clone(&begun);
+    let mut handle = connection.lock_handle().await?;
+    handle.set_rollback_hook(move || {
+        *over.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    });
+    handle.set_progress_handler(20_000, move || {
+        let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
+        begun.get_or_insert_with(Instant::now).elapsed() < limit
+    });
+    Ok(())
+}
+
 fn closed() -> StoreError {
     sqlx::Error::PoolClosed.into()
 }
@@ -258,5 +283,66 @@ pub(super) fn value(arg: &Arg) -> Value {
         Arg::Text(text) | Arg::MaybeText(Some(text)) => Value::Text(storable(text).into_owned()),
         Arg::MaybeText(None) => Value::Null,
         Arg::Id(id) => Value::Blob(ids::pack(&storable(id))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::stored::{NewMark, Scope};
+    use crate::store::reader::Reader;
+    use crate::store::{Pool, Store};
+    use std::path::Path;
+
+    async fn store(folder: &Path, read_limit: Duration) -> Store {
+        let url = format!("sqlite://{}", folder.join("looks.db").display());
+        Store::on(Pool::Sqlite(SqliteStore::open(&url, read_limit).await.unwrap()))
+    }
+
+    /// Waits until the one connection is in the pool again.
+    async fn one_is_free(store: &Store) {
+        let Pool::Sqlite(pool) = &*store.pool else { panic!("not SQLite") };
+        while pool.readers.num_idle() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(pool.readers.size(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_question_that_takes_too_long_is_stopped_and_the_next_has_its_own_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path(), Duration::from_millis(200)).await;
+        let count = |limit: i64| {
+            format!(
+                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT {limit}) \
+                 SELECT COUNT(*) FROM n"
+            )
+        };
+        for _ in 0..3 {
+            let mut reader = Reader::open(&store).await.unwrap();
+            let stopped = reader.all(count(-1), &[]).await;
+            assert!(matches!(stopped, Err(StoreError::TimedOut(_))), "{stopped:?}");
+            drop(reader);
+            one_is_free(&store).await;
+            // Long enough for its time to be looked at.
+            let mut reader = Reader::open(&store).await.unwrap();
+            assert_eq!(reader.all(count(5_000), &[]).await.unwrap()[0].int(0).unwrap(), 5_000);
+            drop(reader);
+            one_is_free(&store).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_asked_in_one_look_is_of_one_moment() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = store(folder.path(), Duration::from_secs(10)).await;
+        let mut before = Reader::open(&store).await.unwrap();
+        assert_eq!(before.marks(&Scope::default()).await.unwrap(), []);
+        let mark = NewMark { at: UnixMillis(1), service: None, upstream: None, title: "x".into() };
+        let mark = store.add_mark(mark).await.unwrap();
+        assert_eq!(before.marks(&Scope::default()).await.unwrap(), []);
+        drop(before);
+        let mut after = Reader::open(&store).await.unwrap();
+        assert_eq!(after.marks(&Scope::default()).await.unwrap(), [mark]);
     }
 }

@@ -756,8 +756,9 @@ pub(crate) async fn show(
         let address = plan.add_to(Address::new("/triage").view(&view)).finish();
         return Ok(Redirect::to(&address).into_response());
     }
-    let input = Input::fetch(&state, &params, &plan).await?;
-    let labels = state.store.labels(input.view.window).await?;
+    let window = asked_view(&state, &params).await?.window;
+    let labels = async { Ok(state.store.labels(window).await?) };
+    let (input, labels) = tokio::try_join!(Input::fetch(&state, &params, &plan), labels)?;
     let elsewhere = match input.totals.attempts {
         0 => Elsewhere::find(&state, &input.view).await?,
         _ => None,
