@@ -5,7 +5,7 @@ use super::{FieldKind as Kind, FieldUnit as Unit};
 
 pub(super) const FAMILY: Family = Family {
     title: "Waits and retry hints",
-    note: "`retry-after` itself (RFC 9110: whole seconds or a date) has a reader of its own.",
+    note: "`retry-after` itself (RFC 9110: whole seconds or a date) has a reader of its own. Of several lines the first counts, as for clients; a list in one line is no valid value, and only what it most likely meant is told.",
     entries: &[
         Entry {
             name: "retry-after-ms",

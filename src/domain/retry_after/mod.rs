@@ -110,8 +110,9 @@ pub struct Reading {
     pub field: Option<String>,
     /// Every line of that field as it came.
     pub raw: Vec<String>,
-    /// The value by RFC 9110. Where the field was sent on several lines it is that of the first,
-    /// which is the one that clients take; see [`Reading::is_compliant`].
+    /// The value by RFC 9110, section 10.2.3. A field on several lines is none that the RFC allows:
+    /// each line may still be a valid value, and that of the first is taken, as clients do, equal
+    /// lines or not; see [`Reading::is_compliant`]. A list in one line is invalid.
     pub strict: Strict,
     /// The strict value as a wait: digits, or date minus base, never below 0; `Age` is not
     /// subtracted. `None` where it is absent, invalid or can't be measured.

@@ -144,7 +144,7 @@ impl Value {
             Self::Float(number) => Some(Cow::Owned(number.to_string())),
             Self::Bool(is) => Some(Cow::Borrowed(if *is { "true" } else { "false" })),
             Self::Bytes(bytes) => Some(String::from_utf8_lossy(bytes)),
-            Self::List(list) => match spelled(list) {
+            Self::List(list) => match spelled(list).filter(|_| list.len() > 1) {
                 Some(text) => Some(Cow::Owned(text)),
                 None => joined(list),
             },
@@ -181,13 +181,13 @@ fn joined(list: &[Value]) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(Cow::Owned(text))
 }
 
-/// The text of a list of codes of printable characters, two at least.
+/// The text of a list of codes of printable characters.
 fn spelled(list: &[Value]) -> Option<String> {
     let code = |value: &Value| match value {
         Value::Int(code @ (9 | 32..=126)) => u8::try_from(*code).ok().map(char::from),
         _ => None,
     };
-    if list.len() < 2 {
+    if list.is_empty() {
         return None;
     }
     list.iter().map(code).collect()
@@ -221,14 +221,20 @@ impl Attributes {
     }
 
     /// Captured header fields of one side (`http.response.header.`), their names in lower case with
-    /// dashes: the Python instrumentations write underscores.
+    /// dashes: the Python instrumentations write underscores. Numbers in a list are the bytes of the
+    /// value, however few: fields are texts, and the conventions want them as such.
     pub fn headers(&self, prefix: &str) -> Vec<(String, String)> {
         self.0
             .iter()
             .filter_map(|(name, value)| {
                 let name = name.strip_prefix(prefix)?;
                 let name = name.to_ascii_lowercase().replace('_', "-");
-                Some((name, value.text()?.into_owned()))
+                let spelled = match value {
+                    Value::List(list) => spelled(list),
+                    _ => None,
+                };
+                let text = spelled.or_else(|| value.text().map(Cow::into_owned))?;
+                Some((name, text))
             })
             .collect()
     }
@@ -345,6 +351,26 @@ mod tests {
         for (value, expected, number) in table {
             assert_eq!(value.text().as_deref(), expected, "{value:?}");
             assert_eq!(value.integer(), number, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn a_header_of_one_byte_was_taken_for_a_number() {
+        let bytes = |codes: &[i64]| Value::List(codes.iter().copied().map(Value::Int).collect());
+        let table = [
+            (bytes(&[50]), "2"),
+            (bytes(&[49, 50]), "12"),
+            (Value::Bytes(b"2".to_vec()), "2"),
+            (Value::Int(50), "50"),
+            (Value::List(vec![Value::Text("50".to_owned())]), "50"),
+            // No character has this code.
+            (bytes(&[7]), "7"),
+        ];
+        for (value, expected) in table {
+            let name = "http.response.header.retry_after".to_owned();
+            let of = Attributes(vec![(name, value.clone())]);
+            let expected = [("retry-after".to_owned(), expected.to_owned())];
+            assert_eq!(of.headers("http.response.header."), expected, "{value:?}");
         }
     }
 
