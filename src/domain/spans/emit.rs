@@ -74,8 +74,9 @@ fn outcome(
     if !is_retryable(inner, operation.sdk.is_some()) {
         return Some(Outcome::NotRetryable);
     }
-    // A single failure may be the end of a client that never retries.
-    (event.attempt > 1).then_some(Outcome::Exhausted)
+    // A single failure may be the end of a client that never retries, and what ends openly may have
+    // gone on.
+    (event.attempt > 1 && !operation.ends_openly).then_some(Outcome::Exhausted)
 }
 
 fn marks(operation: &Operation, attempt: &Placed, inner: &Span, late: bool) -> Marks {

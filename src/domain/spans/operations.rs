@@ -106,6 +106,9 @@ pub struct Operation {
     pub visibility: Visibility,
     /// The fewest attempts there were, where more are known of than are seen.
     pub at_least: Option<u32>,
+    /// Whether it ends with a failure that clients retry, in a trace of its own: a retry is another
+    /// trace then, which a sampler may have dropped, and nothing in a span tells so.
+    pub ends_openly: bool,
 }
 
 /// How much a start may lie before its parent's, in microseconds: clocks of processes differ little
@@ -214,7 +217,8 @@ pub fn reconstruct(
     operations
 }
 
-/// The SDKs' calls that have attempts with spans, here or in another neighbourhood.
+/// The SDKs' calls that have attempts with spans, here or in another neighbourhood, or calls of
+/// their own: a call of an agent that asks a model is no second one.
 fn called(
     nodes: &[Node<'_>],
     spans: &[Span],
@@ -224,8 +228,12 @@ fn called(
     if spans.iter().any(|span| span.role == Role::Sdk) {
         let own: HashMap<SpanKey, &Span> = spans.iter().map(|span| (span.key, span)).collect();
         let known = |key: SpanKey| own.get(&key).or_else(|| context.get(&key)).copied();
-        let others = context.values().filter(|span| span.role == Role::Attempt);
-        called.extend(others.filter_map(|span| sdk_above(span, trust(span, &known), &known)));
+        let calls = spans.iter().filter(|span| span.role == Role::Sdk);
+        let others = context.values().copied();
+        let others = others.filter(|span| matches!(span.role, Role::Attempt | Role::Sdk));
+        called.extend(
+            others.chain(calls).filter_map(|span| sdk_above(span, trust(span, &known), &known)),
+        );
     }
     called
 }
@@ -246,6 +254,7 @@ fn unseen(n: usize, span: &Span) -> Operation {
         ambiguous: false,
         visibility: Visibility::NotVisible,
         at_least: None,
+        ends_openly: false,
     }
 }
 
@@ -639,6 +648,7 @@ impl<'a> Open<'a> {
         let links = if self.links.len() > 1 { &self.links[1..] } else { &self.links[..] };
         let confidence = links.iter().map(|link| link.confidence).max().unwrap_or(Confidence::Time);
         let attempts: Vec<Placed> = attempts.collect();
+        let ends_openly = self.nodes.last().is_some_and(|n| ends_openly(&nodes[*n]));
         Operation {
             sdk: self.nodes.first().and_then(|n| nodes[*n].sdk),
             attempts,
@@ -646,8 +656,20 @@ impl<'a> Open<'a> {
             ambiguous: self.ambiguous,
             visibility: Visibility::All,
             at_least: None,
+            ends_openly,
         }
     }
+}
+
+/// Whether an attempt after `last` may have been made that a sampler dropped: attempts below one
+/// parent are kept or dropped together, others one by one. Of the last one that a client makes, by
+/// its own word, nothing is missing.
+fn ends_openly(last: &Node<'_>) -> bool {
+    let is_the_most = last.counter.is_some_and(|own| own.max.is_some_and(|max| own.attempt >= max));
+    last.sdk.is_none()
+        && last.trust == Trust::Rootless
+        && !is_the_most
+        && is_retryable(last.inner, last.shared_id.is_some())
 }
 
 /// Instrumentations whose spans show a retry somewhere: what they cover isn't hidden.
@@ -710,7 +732,10 @@ fn finish(
         all().any(|span| span.attempt.as_ref().is_some_and(|attempt| attempt.event.count > 1));
     if may_hide || hidden > 0 {
         operation.visibility = Visibility::NotVisible;
-    } else if is_cut || (is_sampled && operation.confidence == Confidence::Time) {
+    } else if is_cut
+        || operation.ends_openly
+        || (is_sampled && operation.confidence == Confidence::Time)
+    {
         operation.visibility = Visibility::AtLeast;
     }
     if hidden > 0 || is_cut {

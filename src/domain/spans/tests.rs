@@ -299,6 +299,39 @@ fn a_count_above_one_at_the_beginning_is_a_hole() {
 }
 
 #[test]
+fn a_sampled_refusal_in_a_trace_of_its_own_was_called_the_whole_operation() {
+    let lone = |status| base(1, 1, None, 0, 10).status(status);
+    let below = base(1, 1, Some(PARENT), 0, 10).status(429);
+    let most = |attempt| {
+        let mut last = lone(429);
+        let source = NumberSource::AmzSdkRequest;
+        last.attempt().counter = Some(Counter { attempt, max: Some(1), source });
+        last
+    };
+    for (spans, ends_openly, why) in [
+        (vec![lone(429)], true, "its retry would be another trace"),
+        (vec![base(1, 1, None, 0, 10)], true, "so would that of a time-out"),
+        (vec![lone(429).id("a")], true, "an id finds only what was kept"),
+        (vec![lone(200)], false, "nobody retries it"),
+        (vec![lone(401)], false, "nobody retries it"),
+        (vec![below, parent(0, 2_000)], false, "a trace is kept or dropped whole"),
+        (vec![most(1)], false, "the client says that it was the last"),
+        (vec![lone(429), base(2, 2, None, 100, 110).status(503)], true, "the last one counts"),
+        (vec![lone(429), base(2, 2, None, 100, 110).status(200)], false, "it ended"),
+        (
+            vec![base(1, 1, Some(PARENT), 900, 910).status(429), parent(0, 800)],
+            false,
+            "whose trace it is in isn't known, and nothing speaks for a hole",
+        ),
+    ] {
+        let (found, _) = operations(spans);
+        assert_eq!((found.len(), found[0].ends_openly), (1, ends_openly), "{why}");
+        let expected = if ends_openly { Visibility::AtLeast } else { Visibility::All };
+        assert_eq!(found[0].visibility, expected, "{why}");
+    }
+}
+
+#[test]
 fn a_redirect_is_followed_and_is_no_retry() {
     let (found, spans) = operations(vec![
         base(1, 1, Some(PARENT), 0, 10).status(302).location("/moved"),
@@ -336,6 +369,14 @@ fn a_call_of_an_sdk_without_attempts_says_that_they_are_not_visible() {
     let (found, _) = operations(vec![sdk]);
     assert_eq!(found[0].visibility, Visibility::NotVisible);
     assert_eq!(found[0].at_least, Some(3));
+}
+
+#[test]
+fn a_call_of_an_agent_around_a_call_of_a_model_is_no_second_operation() {
+    let call = |span, above, from, to| base(1, span, above, from, to).role(Role::Sdk).status(200);
+    let (found, spans) = operations(vec![call(7, None, 0, 900), call(8, Some(7), 10, 800).hides()]);
+    assert_eq!(shape(&found, &spans), [["08"]]);
+    assert_eq!(found[0].sdk, Some(key(1, 8)));
 }
 
 #[test]

@@ -8,11 +8,17 @@ pub fn notes(marks: &[&Marks]) -> Vec<String> {
     let mut notes = Vec::new();
     match first.visibility {
         Visibility::NotVisible => notes.push(not_visible(first)),
-        Visibility::AtLeast => notes.push(format!(
-            "At least {} attempts were made: some of them have no span here, because they were \
-             sampled out or not sent.",
-            first.at_least.map_or_else(|| "these".to_owned(), |n| n.to_string())
-        )),
+        Visibility::AtLeast => notes.push(match first.at_least {
+            Some(n) => format!(
+                "At least {n} attempts were made: some of them have no span here, because they \
+                 were sampled out or not sent."
+            ),
+            None => {
+                "At least these attempts were made: each is a trace of its own, which a sampler \
+                     keeps or drops by itself, so that others may be missing, the last one too."
+                    .to_owned()
+            }
+        }),
         Visibility::All => {}
     }
     let is_ambiguous = marks.iter().any(|marks| marks.ambiguous);

@@ -117,9 +117,13 @@ pub struct Operation {
     pub early: usize,
     /// Whether the last attempt that is known ended well.
     pub ended_well: bool,
-    /// Whether all that is stored of it is here; false beyond 10,000 attempts and observations, of
-    /// which the first are.
+    /// Whether these are all of its attempts, as far as can be told: false where spans of it may be
+    /// missing or hide retries, in which case there are at least as many as are here, and where more
+    /// is stored than is here.
     pub is_complete: bool,
+    /// Whether more of it is stored than is here: beyond 10,000 attempts and observations, of which
+    /// the first are.
+    pub is_cut: bool,
     /// How many attempts carry an earlier time than the one that they follow by number: the clocks
     /// disagree, and the waits across such a step are not real.
     pub clock_steps: usize,
@@ -170,6 +174,14 @@ fn proven(stored: &StoredEvent, story: Option<&Story>) -> AttemptOut {
     out
 }
 
+/// Whether each attempt has a span of its own, as far as is known, or was told by its sender.
+fn is_seen_whole(matches: &Matches) -> bool {
+    matches.events.iter().all(|stored| {
+        let derived = stored.event.derived.as_deref();
+        derived.is_none_or(|marks| marks.visibility == Visibility::All)
+    })
+}
+
 fn wait(before: &StoredEvent, after: &StoredEvent) -> WaitOut {
     let gap = Gap::new(before, after);
     WaitOut {
@@ -196,11 +208,7 @@ impl Operation {
         drop(look);
         let mut operation = Self::of(operation_id, &matches, &stories);
         if let (Some(operation), Some(first)) = (&mut operation, first.first()) {
-            let is_seen_whole = matches.events.iter().all(|stored| {
-                let derived = stored.event.derived.as_deref();
-                derived.is_none_or(|marks| marks.visibility == Visibility::All)
-            });
-            if !is_seen_whole {
+            if !is_seen_whole(&matches) {
                 operation.notes.extend(operation.own_metric(store, first).await?);
             }
         }
@@ -268,7 +276,8 @@ impl Operation {
             observations: observed.into_iter().map(Into::into).collect(),
             resent_by_gateways,
             triage: Address::new("/triage").view(&view_around(first)).finish(),
-            is_complete: matches.is_complete,
+            is_complete: matches.is_complete && is_seen_whole(matches),
+            is_cut: !matches.is_complete,
             clock_steps: attempts
                 .windows(2)
                 .filter(|pair| pair[1].sent_after_ms < pair[0].sent_after_ms)
@@ -445,8 +454,11 @@ impl OperationPage {
             .iter()
             .any(|rung| rung.wait.as_ref().is_some_and(|wait| wait.promised_ms.is_some()));
         let told = |text: String| if has_promise { text } else { "none".to_owned() };
-        let attempts =
-            if model.is_complete { words::count(n) } else { format!("first {}", words::count(n)) };
+        let attempts = match (model.is_cut, model.is_complete) {
+            (true, _) => format!("first {}", words::count(n)),
+            (false, true) => words::count(n),
+            (false, false) => format!("at least {}", words::count(n)),
+        };
         let facts = vec![
             ("Attempts", attempts),
             ("Ended", outcome),
@@ -470,7 +482,7 @@ impl OperationPage {
                 words::count(n)
             ));
         }
-        if !model.is_complete {
+        if model.is_cut {
             cuts.push(format!(
                 "More of this operation is stored than is looked at: all of this page rests on \
                  the first {}.",
