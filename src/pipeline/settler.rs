@@ -199,11 +199,28 @@ impl Settler {
         }
     }
 
-    /// What servers saw needs nothing beside it.
+    /// What servers saw needs nothing beside it but, where a server doesn't say by which name it was
+    /// called, the span of who called it.
     async fn settle_servers(&self, hood: &Hood) -> Result<usize, SettleError> {
         let open = self.store.open_spans(hood, OPEN).await?;
-        let events: Vec<_> =
-            open.iter().filter_map(|held| emit::server_event(&held.span)).collect();
+        let is_unnamed =
+            |span: &Span| span.attempt.as_ref().is_some_and(|a| a.is_named_after_service);
+        let above = |span: &Span| Some(SpanKey { trace: span.key.trace, span: span.parent? });
+        let mut wanted: Vec<SpanKey> = open
+            .iter()
+            .filter(|held| is_unnamed(&held.span))
+            .filter_map(|held| above(&held.span))
+            .collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let callers = self.store.spans_with_keys(&wanted).await?;
+        let callers: HashMap<SpanKey, &Span> =
+            callers.iter().map(|held| (held.span.key, &held.span)).collect();
+        let caller = |span: &Span| above(span).and_then(|key| callers.get(&key).copied());
+        let events: Vec<_> = open
+            .iter()
+            .filter_map(|held| emit::server_event(&held.span, caller(&held.span)))
+            .collect();
         let marks: Vec<_> =
             open.iter().map(|held| (held.span.key, SpanMark::Settled(String::new()))).collect();
         self.emit(events, marks).await

@@ -302,6 +302,86 @@ async fn a_clients_span_is_joined_with_the_servers_span_below_it_and_with_no_oth
 }
 
 #[tokio::test]
+async fn a_servers_span_without_an_address_is_the_origins_record_of_its_callers_upstream() {
+    let unnamed = |mut made: Value| {
+        made["attributes"].as_array_mut().unwrap().retain(|one| one["key"] != "url.full");
+        with(made, &[("url.path", "/v1/items"), ("url.scheme", "http")])
+    };
+    let app = TestApp::start().await;
+    let refused = answered(span(1, 1, None, 4_000, 4_010), "429");
+    app.post("/v1/traces", &request(&[refused])).await;
+    // The second one's caller sends no spans here.
+    let seen = [unnamed(answering(1, 1, 4_000, "429")), unnamed(answering(2, 1, 5_000, "503"))];
+    let answer = app.post("/v1/traces", &of_the_origin(&seen)).await;
+    assert_eq!(answer.text, "{}");
+    settle(&app, SETTLED).await;
+    for (trace, upstream) in [(1, "api.example.com"), (2, "items")] {
+        let (trace, server_span) = id(trace, 101);
+        let found = app.get(&format!("/api/v1/events/{trace}:{server_span}")).await.json();
+        let event = &found["items"][0]["event"];
+        assert_eq!((&event["vantage"], &event["host"]), (&json!("origin"), &json!(upstream)));
+    }
+    let found = app.get(&format!("/api/v1/events/{}", first_id())).await.json();
+    let verdict = &found["items"][0]["verdict"];
+    assert_eq!(verdict["returned_by"], "origin", "{found}");
+    assert_eq!(verdict["reached_origin"], "yes", "{found}");
+}
+
+#[tokio::test]
+async fn a_clients_span_that_names_nobody_is_told_in_the_answer() {
+    let app = TestApp::start().await;
+    let mut nobody = answered(span(1, 1, None, 0, 10), "429");
+    nobody["attributes"].as_array_mut().unwrap().retain(|one| one["key"] != "url.full");
+    let answer = app.post("/v1/traces", &request(&[nobody])).await;
+    assert_eq!(answer.status, StatusCode::OK);
+    let told = &answer.json()["partialSuccess"];
+    assert_eq!(told["rejectedSpans"], "1", "{told}");
+    assert!(told["errorMessage"].as_str().unwrap().contains("no server.address"), "{told}");
+}
+
+#[tokio::test]
+async fn a_sampled_refusal_that_may_have_been_retried_is_not_called_complete() {
+    let app = TestApp::start().await;
+    app.post("/v1/traces", &request(&[answered(span(1, 1, None, 0, 10), "429")])).await;
+    assert_eq!(settle(&app, SETTLED).await, 1);
+    let operation = operation(&app, &first_id()).await;
+    assert_eq!(operation["is_complete"], false, "{operation}");
+    assert_eq!(operation["is_cut"], false);
+    assert_eq!(operation["attempts"][0]["attempt"]["derived"]["visibility"], "at-least");
+    let note = operation["notes"][0].as_str().unwrap();
+    assert!(note.starts_with("At least these attempts were made"), "{note}");
+    let page = app.visit(&format!("/operations/{}", first_id())).await;
+    assert!(page.text.contains("at least 1"), "{}", page.text);
+}
+
+#[tokio::test]
+async fn a_call_of_an_sdk_without_an_http_status_is_an_operation_unless_its_attempts_are_seen() {
+    let app = TestApp::start().await;
+    let call = |trace, with_attempt: bool| {
+        let mut made = span(trace, 1, None, 0, 900);
+        made["attributes"] = json!([
+            attribute("gen_ai.system", "openai"),
+            attribute("error.type", "RateLimitError")
+        ]);
+        let attempt = answered(span(trace, 2, Some(1), 10, 20), "429");
+        if with_attempt { vec![made, attempt] } else { vec![made] }
+    };
+    let spans = [call(1, false), call(2, true)].concat();
+    app.post("/v1/traces", &request(&spans)).await;
+    assert_eq!(settle(&app, SETTLED).await, 2);
+    let (alone, with_one) = (operation(&app, &first_id()).await, {
+        let (trace, span) = id(2, 1);
+        operation(&app, &format!("{trace}:{span}")).await
+    });
+    let attempt = &alone["attempts"][0]["attempt"];
+    assert_eq!((&attempt["status"], &attempt["upstream"]), (&json!(429), &json!("openai")));
+    assert_eq!(attempt["derived"]["visibility"], "not-visible");
+    assert_eq!(alone["is_complete"], false);
+    assert_eq!(attempts(&with_one), [(json!(1), json!(429))]);
+    assert_eq!(with_one["attempts"][0]["attempt"]["upstream"], "api.example.com");
+}
+
+#[tokio::test]
 async fn a_late_span_joins_its_operation_and_is_marked() {
     let app = TestApp::start().await;
     let incident = incident();

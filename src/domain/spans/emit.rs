@@ -96,12 +96,22 @@ fn marks(operation: &Operation, attempt: &Placed, inner: &Span, late: bool) -> M
 }
 
 /// The event of a server's span, which belongs to no operation by itself. Its span id is the
-/// caller's, as in a gateway's log: that is what joins it with the attempt.
-pub fn server_event(span: &Span) -> Option<Event> {
+/// caller's, as in a gateway's log: that is what joins it with the attempt. Where the span doesn't
+/// say how its server was called, `caller`, the span of the client that it has as its parent, does.
+pub fn server_event(span: &Span, caller: Option<&Span>) -> Option<Event> {
     (span.role == Role::Server).then_some(())?;
-    let mut event = span.attempt.as_ref()?.event.clone();
+    let attempt = span.attempt.as_ref()?;
+    let mut event = attempt.event.clone();
     if let Some(parent) = span.parent {
         event.span_id = Some(parent.to_string());
+    }
+    let caller = caller.filter(|caller| {
+        attempt.is_named_after_service
+            && caller.role == Role::Attempt
+            && Some(caller.key.span) == span.parent
+    });
+    if let Some(called) = caller.and_then(|caller| caller.attempt.as_ref()) {
+        event.host.clone_from(&called.event.host);
     }
     Some(event)
 }

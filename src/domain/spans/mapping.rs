@@ -4,6 +4,7 @@
 use super::failure;
 use super::hints::{self, Counter, SharedIdSource, ToldWait};
 use super::raw::{Attributes, Kind, RawSpan};
+use super::sdk;
 use super::span::Role;
 use crate::domain::event::AttemptError;
 use crate::domain::headers::REQUEST_IDS;
@@ -52,6 +53,8 @@ pub struct Request {
     pub status: Option<u16>,
     /// Why there is none.
     pub error: Option<AttemptError>,
+    /// The code in the answer's body.
+    pub error_code: Option<String>,
     /// Captured header fields of the answer.
     pub headers: Vec<(String, String)>,
     /// The id of the request that the answer carries.
@@ -127,12 +130,21 @@ pub fn request(span: &RawSpan, scope: &str) -> Request {
     let of = &span.attributes;
     let text = |names: &[&str]| of.text(names).map(Cow::into_owned);
     let sent = of.headers("http.request.header.");
-    let headers = of.headers("http.response.header.");
+    let mut headers = of.headers("http.response.header.");
     let find = |fields: &[(String, String)], name: &str| {
         fields.iter().find(|(own, value)| own == name && !value.is_empty()).map(|(_, v)| v.clone())
     };
     let status = of.integer(&STATUS).and_then(|status| u16::try_from(status).ok());
     let status = status.filter(|status| matches!(status, 100..=599 | 999));
+    let role = role(span);
+    let mut end = match status {
+        Some(_) => sdk::End { status, ..sdk::End::default() },
+        None if role == Role::Sdk => sdk::end(span).unwrap_or_default(),
+        None => sdk::End { error: Some(failure::of(span)), ..sdk::End::default() },
+    };
+    if let Some(code) = end.grpc_status {
+        headers.push(("grpc-status".to_owned(), code.to_string()));
+    }
     let idempotency_key = find(&sent, "idempotency-key");
     let invocation = find(&sent, "amz-sdk-invocation-id");
     let shared_id = invocation
@@ -142,11 +154,12 @@ pub fn request(span: &RawSpan, scope: &str) -> Request {
     Request {
         method: text(&METHOD),
         url: text(&["url.full", "http.url"]),
-        host: host(span),
+        host: host(span).or_else(|| sdk::upstream(of).filter(|_| role == Role::Sdk)),
         path: text(&["url.path", "http.target"]),
         template: text(&["url.template", "http.route"]),
-        error: status.is_none().then(|| failure::of(span)),
-        status,
+        error: end.error,
+        error_code: end.code.take(),
+        status: end.status,
         request_id: REQUEST_IDS
             .iter()
             .find_map(|name| find(&headers, name))
@@ -179,7 +192,10 @@ fn host(span: &RawSpan) -> Option<String> {
     let of = &span.attributes;
     // To a server, the peer is its client.
     let (names, ports): (&[&str], &[&str]) = if span.kind == Kind::Server {
-        (&["server.address", "http.host", "net.host.name"], &["server.port", "net.host.port"])
+        (
+            &["server.address", "http.host", "net.host.name", "http.request.header.host"],
+            &["server.port", "net.host.port"],
+        )
     } else {
         (&["server.address", "net.peer.name", "http.host"], &["server.port", "net.peer.port"])
     };

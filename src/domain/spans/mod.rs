@@ -7,6 +7,7 @@
 //! - [`raw`]: a span as a decoder hands it over, and its attributes.
 //! - [`mapping`]: what a span says about an attempt, over three generations of attribute names.
 //! - [`failure`]: why there was no answer. [`hints`]: counters, ids and waits that clients tell.
+//! - [`sdk`]: how a call of an SDK ended.
 //! - [`route`]: a path without its ids.
 //! - [`words`]: what people are told.
 //! - [`span`]: what is kept of a span. [`twins`]: attempts that were reported twice.
@@ -22,6 +23,7 @@ pub mod mapping;
 pub mod operations;
 pub mod raw;
 pub mod route;
+pub mod sdk;
 pub mod settling;
 pub mod span;
 mod twins;

@@ -74,6 +74,10 @@ pub struct Attempt {
     pub language: Option<String>,
     /// Whether header fields of the answer were captured.
     pub has_headers: bool,
+    /// Whether the upstream is the sender's own name: a server's span that doesn't say how it was
+    /// called.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_named_after_service: bool,
 }
 
 /// Spans of one neighbourhood are looked at together: those of a service that send a method to a

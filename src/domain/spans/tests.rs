@@ -43,6 +43,7 @@ fn base(trace: u8, span: u8, parent: Option<u8>, from: i64, to: i64) -> Make {
             may_hide: false,
             language: None,
             has_headers: false,
+            is_named_after_service: false,
         })),
     })
 }

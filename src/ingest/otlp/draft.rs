@@ -10,7 +10,7 @@ use crate::domain::response::HeaderFields;
 use crate::domain::retry_after;
 use crate::domain::spans::hints::{self, SharedIdSource};
 use crate::domain::spans::mapping::{self, Request, Sender};
-use crate::domain::spans::{Attempt, Attributes, RawSpan, Role, Span, route};
+use crate::domain::spans::{Attempt, Attributes, RawSpan, Role, Span, route, sdk};
 use crate::ingest::native;
 use serde::Serialize;
 
@@ -49,6 +49,7 @@ struct Draft<'a> {
     route: Option<&'a str>,
     status: Option<u16>,
     error: Option<&'static str>,
+    error_code: Option<&'a str>,
     headers: Vec<(&'a str, &'a str)>,
     request_id: Option<&'a str>,
     ray_id: Option<&'a str>,
@@ -84,20 +85,32 @@ pub(super) fn keep(
     if kept.role == Role::Context {
         return Ok(kept);
     }
-    let request = mapping::request(span, scope);
+    let mut request = mapping::request(span, scope);
     let has_host = request.url.is_some() || request.host.is_some();
+    let is_named_after_service = kept.role == Role::Server && !has_host;
+    if is_named_after_service {
+        // Who answers is known, though not by which name it was called.
+        request.host = Some(sdk::as_host(&facts.service));
+    }
     let tells_enough = match kept.role {
-        // An SDK's call without a status code is known by its attempts.
-        Role::Sdk => request.status.is_some() && has_host,
-        // Nobody knows where it went.
+        // A call of an SDK that doesn't tell its end is known by its attempts.
+        Role::Sdk => has_host && (request.status.is_some() || request.error.is_some()),
+        Role::Server => true,
         _ => has_host,
     };
     if tells_enough {
-        let attempt = attempt(span, &request, facts, kept.role, options, decoded)?;
+        let mut attempt = attempt(span, &request, facts, kept.role, options, decoded)?;
+        attempt.is_named_after_service = is_named_after_service;
         kept.service.clone_from(&attempt.event.service);
         kept.attempt = Some(Box::new(attempt));
     } else if kept.role != Role::Sdk {
+        // Nobody knows where it went.
         kept.role = Role::Context;
+        decoded.reject(format!(
+            "span {}: attributes: no url.full and no server.address: whom it called isn't told, so \
+             that it is no attempt",
+            span.key.span
+        ));
     }
     Ok(kept)
 }
@@ -136,6 +149,7 @@ fn attempt(
         route: path,
         status: request.status,
         error: request.error.map(crate::domain::event::AttemptError::as_str),
+        error_code: request.error_code.as_deref(),
         headers: request
             .headers
             .iter()
@@ -187,7 +201,12 @@ fn attempt(
         hidden_retries: request.hidden_retries,
         may_hide: request.may_hide,
         language: facts.sender.language.as_deref().map(short),
-        has_headers: request.headers.iter().any(|(name, _)| headers::is_allowed(name)),
+        is_named_after_service: false,
+        // gRPC's status is told by the span itself.
+        has_headers: request
+            .headers
+            .iter()
+            .any(|(name, _)| name != "grpc-status" && headers::is_allowed(name)),
         event,
     })
 }

@@ -154,6 +154,7 @@ fn roles_decide_what_is_kept() {
         (usual(), 1, Role::Context, false),
         (json!({"http.request.method": "GET"}), 3, Role::Context, false),
         (json!({"gen_ai.system": "openai"}), 3, Role::Sdk, false),
+        (json!({"gen_ai.system": "openai", "error.type": "RateLimitError"}), 3, Role::Sdk, true),
         (
             json!({"rpc.system": "aws-api", "server.address": "dynamodb.example.com",
                    "http.status_code": 200, "retry_attempts": 2}),
@@ -170,6 +171,153 @@ fn roles_decide_what_is_kept() {
 }
 
 #[test]
+fn a_servers_span_that_does_not_say_how_it_was_called_was_dropped() {
+    let base = json!({"http.request.method": "GET", "http.route": "/v1/items/:id",
+                      "url.path": "/v1/items/42", "url.scheme": "http",
+                      "http.response.status_code": 429});
+    let table = [
+        (json!({}), "shop", true),
+        (json!({"net.host.name": "items.example.com"}), "items.example.com", false),
+        (json!({"http.host": "items.example.com:8080"}), "items.example.com:8080", false),
+        (json!({"http.request.header.host": "items.example.com"}), "items.example.com", false),
+        (json!({"server.address": "items.example.com"}), "items.example.com", false),
+    ];
+    for (more, host, is_stood_in) in table {
+        let mut attributes = base.clone();
+        attributes.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let read = read_json(&request(&[span(&attributes, &json!({"kind": 2}))]));
+        assert_eq!(read.rejected, 0, "{:?}", read.problems);
+        let kept = &read.spans[0];
+        let attempt = kept.attempt.as_deref().unwrap();
+        assert_eq!((kept.role, attempt.event.host.as_str()), (Role::Server, host), "{more}");
+        assert_eq!(attempt.is_named_after_service, is_stood_in, "{more}");
+        assert_eq!(attempt.event.status, Some(429));
+        assert_eq!(attempt.event.route.as_deref(), Some("/v1/items/:id"));
+    }
+}
+
+#[test]
+fn a_service_with_an_odd_name_keeps_its_servers_spans() {
+    let mut body = request(&[span(
+        &json!({"http.request.method": "GET", "http.response.status_code": 503}),
+        &json!({"kind": 2}),
+    )]);
+    for (name, host) in [
+        ("unknown_service:java", "unknown_service-java"),
+        ("Orders (blue)/eu", "orders--blue--eu"),
+        (" ", "unknown_service"),
+    ] {
+        body["resourceSpans"][0]["resource"]["attributes"][0]["value"]["stringValue"] = json!(name);
+        let read = read_json(&body);
+        assert_eq!(read.problems, Vec::<String>::new());
+        assert_eq!(read.spans[0].attempt.as_deref().unwrap().event.host, host);
+    }
+}
+
+#[test]
+fn a_clients_span_that_names_nobody_was_dropped_without_a_word() {
+    let nobody =
+        span(&json!({"http.request.method": "GET", "http.response.status_code": 429}), &json!({}));
+    let read = read_json(&request(&[nobody]));
+    // It may still be the parent of others.
+    assert_eq!((read.spans.len(), read.spans[0].role, read.rejected), (1, Role::Context, 1));
+    assert!(read.problems[0].starts_with(&format!("span {SPAN}: attributes: no url.full")));
+}
+
+#[test]
+fn calls_of_sdks_without_an_http_status_vanished() {
+    let grpc = |code: Json| {
+        json!({"rpc.system": "grpc", "rpc.service": "shop.Items",
+                                    "server.address": "items.example.com",
+                                    "rpc.grpc.status_code": code})
+    };
+    let model = |error: &str| json!({"gen_ai.system": "openai", "error.type": error});
+    let aws = |error: &str| {
+        json!({"rpc.system": "aws-api", "rpc.service": "DynamoDB",
+                                   "error.type": error})
+    };
+    let message = |text: &str| json!({"status": {"code": 2, "message": text}});
+    let fine = json!({"status": {}});
+    let (limited, timeout) = (Some(429), Some(AttemptError::Timeout));
+    let table = [
+        (grpc(json!(8)), json!({}), "items.example.com", Some(200), None),
+        (grpc(json!(0)), fine.clone(), "items.example.com", Some(200), None),
+        (grpc(json!(4)), json!({}), "items.example.com", None, timeout),
+        (grpc(json!(14)), json!({}), "items.example.com", Some(503), None),
+        (
+            grpc(json!(14)),
+            message("connection refused"),
+            "items.example.com",
+            None,
+            Some(AttemptError::Connect),
+        ),
+        (
+            json!({"rpc.system.name": "grpc", "rpc.service": "shop.Items",
+                   "rpc.response.status_code": "RESOURCE_EXHAUSTED"}),
+            json!({}),
+            "shop.items",
+            Some(200),
+            None,
+        ),
+        (model("RateLimitError"), json!({}), "openai", limited, None),
+        (model("openai.RateLimitError"), json!({}), "openai", limited, None),
+        (model("429"), json!({}), "openai", limited, None),
+        (
+            model("APIStatusError"),
+            message("Error code: 529 - overloaded"),
+            "openai",
+            Some(529),
+            None,
+        ),
+        (model("Error"), message("429 Rate limit reached"), "openai", limited, None),
+        (model("APITimeoutError"), json!({}), "openai", None, timeout),
+        (json!({"gen_ai.system": "openai"}), fine.clone(), "openai", Some(200), None),
+        (aws("ThrottlingException"), json!({}), "dynamodb", Some(400), None),
+        (
+            aws("ClientError"),
+            message("An error occurred (SlowDown) when calling the GetObject operation"),
+            "dynamodb",
+            Some(503),
+            None,
+        ),
+        (aws("ConnectTimeoutError"), json!({}), "dynamodb", None, timeout),
+    ];
+    for (attributes, changes, host, status, error) in table {
+        let read = read_json(&request(&[span(&attributes, &changes)]));
+        let kept = &read.spans[0];
+        let event = &kept.attempt.as_deref().unwrap_or_else(|| panic!("{attributes}")).event;
+        let found = (kept.role, event.host.as_str(), event.status, event.error);
+        assert_eq!(found, (Role::Sdk, host, status, error), "{attributes} {changes}");
+        assert!(kept.neighbourhood().is_some());
+    }
+    // What its end was isn't told, so that none is made up.
+    for attributes in [
+        model("SomethingElse"),
+        json!({"rpc.system": "java_rmi", "server.address": "h.example"}),
+        json!({"rpc.system": "grpc", "server.address": "h.example"}),
+    ] {
+        let read = read_json(&request(&[span(&attributes, &json!({}))]));
+        assert_eq!((read.spans[0].role, read.spans[0].attempt.is_some()), (Role::Sdk, false));
+    }
+}
+
+#[test]
+fn a_limit_of_grpc_is_one() {
+    let attributes = json!({"rpc.system": "grpc", "server.address": "items.example.com",
+                            "rpc.grpc.status_code": 8});
+    let read = read_json(&request(&[span(&attributes, &json!({}))]));
+    let event = &read.spans[0].attempt.as_deref().unwrap().event;
+    let verdict = event.clone().with_response(crate::domain::classify::summarize);
+    assert!(verdict.limited, "{verdict:?}");
+    let attributes = json!({"rpc.system": "aws-api", "rpc.service": "DynamoDB",
+                            "error.type": "ThrottlingException"});
+    let read = read_json(&request(&[span(&attributes, &json!({}))]));
+    let event = &read.spans[0].attempt.as_deref().unwrap().event;
+    let verdict = event.clone().with_response(crate::domain::classify::summarize);
+    assert!(verdict.limited, "{verdict:?}");
+}
+
+#[test]
 fn failures_are_told_from_what_the_span_says() {
     let table = [
         (json!({"error.type": 23}), json!({}), AttemptError::Timeout),
@@ -181,6 +329,21 @@ fn failures_are_told_from_what_the_span_says() {
             AttemptError::ConnectionReset,
         ),
         (json!({}), json!({"status": {}}), AttemptError::Cancelled),
+        (json!({"error.type": "name_resolution_error"}), json!({}), AttemptError::Dns),
+        (
+            json!({"error.type": "ConnectError"}),
+            json!({"events": [{"name": "exception", "attributes": [
+                {"key": "exception.message",
+                 "value": {"stringValue": "[Errno -2] Name or service not known"}}]}]}),
+            AttemptError::Dns,
+        ),
+        (
+            json!({"error.type": "System.Threading.Tasks.TaskCanceledException"}),
+            json!({"status": {"code": 2, "message": "canceled due to the configured HttpClient.Timeout"}}),
+            AttemptError::Timeout,
+        ),
+        (json!({"error.type": "ConnectError"}), json!({}), AttemptError::Connect),
+        (json!({"error.type": "SomethingElse"}), json!({}), AttemptError::ConnectionReset),
         (json!({"error.cause_chain": "operation timed out"}), json!({}), AttemptError::Timeout),
     ];
     for (more, changes, expected) in table {
