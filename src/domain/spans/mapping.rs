@@ -137,10 +137,13 @@ pub fn request(span: &RawSpan, scope: &str) -> Request {
     let status = of.integer(&STATUS).and_then(|status| u16::try_from(status).ok());
     let status = status.filter(|status| matches!(status, 100..=599 | 999));
     let role = role(span);
-    let mut end = match status {
-        Some(_) => sdk::End { status, ..sdk::End::default() },
-        None if role == Role::Sdk => sdk::end(span).unwrap_or_default(),
-        None => sdk::End { error: Some(failure::of(span)), ..sdk::End::default() },
+    let told = if role == Role::Sdk { sdk::end(span) } else { None };
+    let mut end = match (status, told) {
+        // gRPC fails with status 200.
+        (Some(200), Some(told)) if told.grpc_status.is_some() => told,
+        (Some(_), _) => sdk::End { status, ..sdk::End::default() },
+        (None, told) if role == Role::Sdk => told.unwrap_or_default(),
+        (None, _) => sdk::End { error: Some(failure::of(span)), ..sdk::End::default() },
     };
     if let Some(code) = end.grpc_status {
         headers.push(("grpc-status".to_owned(), code.to_string()));

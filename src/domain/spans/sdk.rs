@@ -70,7 +70,7 @@ const CLASSES: &[(&str, u16)] = &[
 ];
 
 /// Codes by which AWS refuses for a limit, with the status that its pages of errors name (Common
-/// Errors; DynamoDB, Lambda, S3 and EC2, "Error codes").
+/// Errors; `DynamoDB`, Lambda, S3 and EC2, "Error codes").
 const AWS_LIMITS: &[(&str, u16)] = &[
     ("ThrottlingException", 400),
     ("Throttling", 400),
@@ -116,8 +116,7 @@ fn protocol(of: &Attributes) -> Protocol {
 
 fn grpc(span: &RawSpan) -> Option<End> {
     const CODE: [&str; 3] = ["rpc.grpc.status_code", "rpc.response.status_code", "error.type"];
-    let values = CODE.iter().filter_map(|name| span.attributes.get(name));
-    let code = values.filter_map(|value| grpc_code(value)).next()?;
+    let code = CODE.iter().find_map(|name| grpc_code(span.attributes.get(name)?))?;
     let (_, status) = GRPC.get(code)?;
     let error = match code {
         1 => Some(AttemptError::Cancelled),

@@ -304,7 +304,7 @@ fn calls_of_sdks_without_an_http_status_vanished() {
 #[test]
 fn a_limit_of_grpc_is_one() {
     let attributes = json!({"rpc.system": "grpc", "server.address": "items.example.com",
-                            "rpc.grpc.status_code": 8});
+                            "http.response.status_code": 200, "rpc.grpc.status_code": 8});
     let read = read_json(&request(&[span(&attributes, &json!({}))]));
     let event = &read.spans[0].attempt.as_deref().unwrap().event;
     let verdict = event.clone().with_response(crate::domain::classify::summarize);

@@ -207,10 +207,10 @@ impl Operation {
         };
         drop(look);
         let mut operation = Self::of(operation_id, &matches, &stories);
-        if let (Some(operation), Some(first)) = (&mut operation, first.first()) {
-            if !is_seen_whole(&matches) {
-                operation.notes.extend(operation.own_metric(store, first).await?);
-            }
+        if let (Some(operation), Some(first)) = (&mut operation, first.first())
+            && !is_seen_whole(&matches)
+        {
+            operation.notes.extend(operation.own_metric(store, first).await?);
         }
         Ok(operation)
     }
