@@ -21,6 +21,8 @@ const SHOWN: [&str; 6] = [
 
 pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     let seen = line.quote(&SHOWN);
+    let is_asked =
+        line.code("upstream_status").is_some() || line.value("upstream_source_port").is_some();
     if line.value("qos_event").is_some_and(|event| event.contains('D')) {
         // mod_qos numbers its refusals: 010, 011 and 03x count requests or connections at a time.
         let kind = match line.value("qos_error").unwrap_or_default() {
@@ -29,11 +31,11 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
             }
             _ => LimitType::Rate,
         };
-        return Some(Finding::refused(&LG_AP_2, kind, 0.95, seen));
+        return Some(Finding::refused(&LG_AP_2, kind, 0.95, seen).beside(is_asked));
     }
     if let Some(name) = line.value("limiter") {
         let (kind, chance) = by_name(name);
-        return Some(Finding::refused(&LG_AP_2, kind, chance, seen));
+        return Some(Finding::refused(&LG_AP_2, kind, chance, seen).beside(is_asked));
     }
     // A miss and a hit that had to be validated name the backend's answer.
     if line.value("cache_status").is_some_and(|status| status.starts_with("cache hit")) {

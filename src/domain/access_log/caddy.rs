@@ -17,7 +17,8 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     let seen = line.quote(&SHOWN);
     if let Some(name) = line.value("limiter") {
         let (kind, chance) = by_name(name);
-        return Some(Finding::refused(&LG_CA_2, kind, chance, seen));
+        let is_asked = line.code("upstream_status").is_some();
+        return Some(Finding::refused(&LG_CA_2, kind, chance, seen).beside(is_asked));
     }
     let status = line.code("upstream_status");
     if status.is_some() {

@@ -26,6 +26,10 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     if matches!(cache, "hit" | "stale" | "updating") {
         return Some(Finding::cached(&LG_CF_3, seen));
     }
+    if status.is_some() && status != line.status && line.status.is_some_and(|code| code >= 400) {
+        // The origin answered something else: what the client got was made at the edge.
+        return Some(Finding::itself(&LG_CF_1, Tri::Yes, seen).weight(Weight::Strong));
+    }
     if status.is_some() {
         let weight = if status == line.status { Weight::Proof } else { Weight::Strong };
         return Some(Finding::upstream(&LG_CF_1, seen).status(status).weight(weight));

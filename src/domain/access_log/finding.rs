@@ -70,6 +70,13 @@ impl Finding {
         Self { limit: Some((kind, chance)), ..Self::itself(rule, Tri::No, observed).tries(0) }
     }
 
+    /// A limiter's refusal, on a line that also shows contact with an upstream: a page for the
+    /// refusal may have been fetched from any of them, so that the line leaves it open whether the
+    /// origin was reached.
+    pub(super) fn beside(self, is_asked: bool) -> Self {
+        Self { contacted: if is_asked { Tri::Unknown } else { self.contacted }, ..self }
+    }
+
     /// The hop answered from its cache.
     pub(super) fn cached(rule: &'static Rule, observed: String) -> Self {
         Self::refused(rule, LimitType::Cached, 0.99, observed)
@@ -112,6 +119,9 @@ pub(crate) fn read(line: &LogFacts) -> Option<Finding> {
     if line.status.is_none_or(|status| status < 100) && line.product != Responder::Nginx {
         return None;
     }
+    if is_abort(line) {
+        return None;
+    }
     match line.product {
         Responder::Nginx => nginx::read(line),
         Responder::Haproxy => haproxy::read(line),
@@ -130,6 +140,17 @@ pub(crate) fn read(line: &LogFacts) -> Option<Finding> {
         Responder::AwsAlb => aws::read_balancer(line),
         _ => None,
     }
+}
+
+/// Whether a status only says that the client went away: nobody returned it. 499 is what nginx,
+/// Traefik and Cloudflare write down, 460 the load balancer of Amazon.
+fn is_abort(line: &LogFacts) -> bool {
+    let (status, upstream) = match line.product {
+        Responder::AwsAlb => (460, "target_status_code"),
+        _ => (499, "upstream_status"),
+    };
+    // With that code from upstream it was an answer.
+    line.status == Some(status) && line.code(upstream) != Some(status)
 }
 
 /// The kind of limit that a rule's name in the configuration suggests, such as `src_conn_cur` or

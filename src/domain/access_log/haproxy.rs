@@ -44,6 +44,13 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     };
     let retries = retries.and_then(|text| text.trim_start_matches('+').parse::<u32>().ok());
     let tries = retries.map(|n| n.saturating_add(u32::from(has_server || n > 0)));
+    // A status that is logged and empty says that nobody set it: the backend may lack that line of
+    // the configuration. Both times, of the last try, say that a server was connected to and answered.
+    let at_least_0 = |name: &str| line.number(name).is_some_and(|ms| ms >= 0.0);
+    let is_answered = has_server
+        && (!line.logs("upstream_status")
+            || state == "--" && line.number("t_response_ms").is_none_or(|ms| ms >= 0.0)
+            || at_least_0("t_connect_ms") && at_least_0("t_response_ms"));
     let seen = line.quote(&SHOWN);
     match parts {
         Some("<CACHE>") => return Some(Finding::cached(&LG_HA_6, seen)),
@@ -60,13 +67,9 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
         "PR" | "PT" | "LR" => {
             Finding::itself(&LG_HA_1, contacted, seen).limit(line.value("limiter").map(by_name))
         }
-        // A log without the server's status tells by its state alone.
-        "LH" | "PH" if !line.logs("upstream_status") && has_server => {
-            Finding::upstream(&LG_HA_3, seen).replaced()
-        }
-        state if !line.logs("upstream_status") && has_server && is_passed_on(state, line) => {
-            Finding::upstream(&LG_HA_4, seen)
-        }
+        // Without the server's status the state tells.
+        "LH" | "PH" if is_answered => Finding::upstream(&LG_HA_3, seen).replaced(),
+        state if is_answered && is_passed_on(state, line) => Finding::upstream(&LG_HA_4, seen),
         "" if !line.logs("upstream_status") => return None,
         _ => Finding::itself(&LG_HA_5, contacted, seen),
     };

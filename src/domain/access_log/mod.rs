@@ -96,9 +96,11 @@ impl LogFacts {
     }
 }
 
-/// A status code that a server may send.
+/// A status code that a server may send, also with its words behind it (`429 Too Many Requests`).
 fn code(text: &str) -> Option<u16> {
-    text.trim().parse().ok().filter(|code| (100..1000).contains(code))
+    let (number, words) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    let is_reason = words.is_empty() || words.trim_start().starts_with(|c: char| c.is_alphabetic());
+    number.parse().ok().filter(|code| is_reason && (100..1000).contains(code))
 }
 
 /// What is known of one request from logs.

@@ -18,14 +18,18 @@ const SHOWN: [&str; 4] =
     ["upstream_addr", "upstream_status", "upstream_connect_s", "upstream_header_s"];
 
 pub(super) fn read(line: &LogFacts) -> Option<Finding> {
+    // A page for the refusal may come from an upstream (`error_page` with a proxy behind it).
+    let is_asked = line.value("upstream_addr").or(line.value("upstream_status")).is_some()
+        && contacted(line) != Tri::No;
     // `DELAYED` and `REJECTED_DRY_RUN` are no refusals.
     if line.value("limit_req_status") == Some("REJECTED") {
-        let seen = line.quote(&["limit_req_status", "zone"]);
-        return Some(Finding::refused(&LG_NG_1, LimitType::Rate, 0.99, seen));
+        let seen = line.quote(&["limit_req_status", "zone", "upstream_status"]);
+        return Some(Finding::refused(&LG_NG_1, LimitType::Rate, 0.99, seen).beside(is_asked));
     }
     if line.value("limit_conn_status") == Some("REJECTED") {
-        let seen = line.quote(&["limit_conn_status", "zone"]);
-        return Some(Finding::refused(&LG_NG_2, LimitType::Concurrency, 0.99, seen));
+        let seen = line.quote(&["limit_conn_status", "zone", "upstream_status"]);
+        let refused = Finding::refused(&LG_NG_2, LimitType::Concurrency, 0.99, seen);
+        return Some(refused.beside(is_asked));
     }
     line.status?;
     // On a hit the upstream's fields are filled from the stored copy.

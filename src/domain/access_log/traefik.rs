@@ -23,19 +23,27 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
             Some(Finding::itself(&LG_TR_1, Tri::No, seen).tries(0))
         }
         None if asked_nobody => Some(Finding::itself(&LG_TR_1, Tri::No, seen).tries(0)),
-        // Its balancer had no server to ask, and says so as if a service had.
-        Some("503") if line.value("upstream_addr").is_none() => {
+        // Nobody was asked, and it says so as if a service had.
+        Some("502" | "503" | "504") if line.value("upstream_addr").is_none() => {
             Some(Finding::itself(&LG_TR_1, Tri::Unknown, seen).weight(Weight::Weak))
         }
         Some(_) if line.code("upstream_status").is_some() => {
             let status = line.code("upstream_status");
+            let tries = retries.map(|n| n.saturating_add(1));
+            if status != line.status && line.status.is_some_and(|code| code >= 400) {
+                // A middleware made another answer of what the service said, or Traefik itself.
+                let is_service = !matches!(status, Some(502..=504));
+                let contacted = if is_service { Tri::Yes } else { Tri::Unknown };
+                let finding = Finding::itself(&LG_TR_2, contacted, seen).weight(Weight::Strong);
+                return Some(finding.tries(tries));
+            }
             // It is taken where Traefik writes its own 502 and 504 too.
             let weight = match status {
                 Some(502 | 504) => Weight::Medium,
                 _ => Weight::Proof,
             };
             let finding = Finding::upstream(&LG_TR_2, seen).status(status).weight(weight);
-            Some(finding.tries(retries.map(|n| n.saturating_add(1))))
+            Some(finding.tries(tries))
         }
         // Absent: the field may have been dropped by the log's own settings.
         _ if line.value("router").is_some() => {

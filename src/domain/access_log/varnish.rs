@@ -22,11 +22,16 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     }
     if let Some(name) = line.value("limiter") {
         let (kind, chance) = by_name(name);
-        return Some(Finding::refused(&LG_VA_1, kind, chance, seen));
+        let is_asked = line.code("upstream_status").is_some();
+        return Some(Finding::refused(&LG_VA_1, kind, chance, seen).beside(is_asked));
     }
     let retries = line.count("upstream_retries");
     let tries = retries.map(|n| n.saturating_add(1));
     let status = line.code("upstream_status");
+    if status.is_some() && status != line.status && handling == "synth" {
+        // The backend answered, and VCL made another answer of it.
+        return Some(Finding::itself(&LG_VA_1, Tri::Yes, seen).tries(tries));
+    }
     if status.is_some() {
         // VCL may have set another status, or thrown the answer away for a page of its own: then
         // what the client got has to tell.

@@ -15,7 +15,10 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     let tries = line.count("upstream_attempts");
     if let Some(name) = line.value("limiter") {
         let (kind, chance) = by_name(name);
-        return Some(Finding::refused(&LG_WK_2, kind, chance, seen).tries(tries));
+        let is_asked =
+            line.code("upstream_status").is_some() || tries.is_some_and(|tries| tries > 0);
+        let refused = Finding::refused(&LG_WK_2, kind, chance, seen).tries(tries);
+        return Some(refused.beside(is_asked));
     }
     if line.value("cache_status").is_some_and(|status| status.eq_ignore_ascii_case("hit")) {
         return Some(Finding::cached(&LG_WK_2, seen));
@@ -24,6 +27,7 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     if status.is_some() {
         return Some(Finding::upstream(&LG_WK_1, seen).status(status).tries(tries));
     }
+    // What the code fetched came to no answer, or its status was not written down.
     let contacted = if tries == Some(0) { Tri::No } else { Tri::Unknown };
     line.logs("upstream_status").then(|| Finding::itself(&LG_WK_2, contacted, seen).tries(tries))
 }

@@ -11,6 +11,9 @@ pub fn detect(bytes: &[u8]) -> Option<Format> {
     let text = text.trim();
     match object(text) {
         Ok(Some(found)) => of_object(&found).or_else(|| {
+            if let Some(inner) = found.wrapped_object() {
+                return of_object(&inner);
+            }
             let inner = found.wrapped()?.trim();
             match object(inner) {
                 Ok(Some(found)) => of_object(&found),

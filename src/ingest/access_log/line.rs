@@ -99,6 +99,13 @@ impl Object {
             .iter()
             .find_map(|key| self.get(key).and_then(Value::as_str).filter(|text| text.len() > 20))
     }
+
+    /// The same where the shipper has read the line already and put an object there.
+    pub(super) fn wrapped_object(&self) -> Option<Self> {
+        ["log", "message", "MESSAGE", "line", "msg"]
+            .iter()
+            .find_map(|key| self.get(key).filter(|value| value.is_object()).map(Self::from))
+    }
 }
 
 /// A scalar as text.
@@ -282,6 +289,9 @@ pub(super) fn without_prefix(text: &str) -> Option<(&str, &str)> {
     if let Some(split) = by_runtime.iter().find_map(|mark| text.split_once(mark)) {
         return Some(split);
     }
+    if let Some(split) = without_syslog_header(text) {
+        return Some(split);
+    }
     // `host haproxy[2149]: …`, `host envoy: …`
     let (header, rest) = text.split_once(": ")?;
     let tag = header.rsplit(' ').next()?;
@@ -293,4 +303,48 @@ pub(super) fn without_prefix(text: &str) -> Option<(&str, &str)> {
         && header.len() < 120
         && !header.contains('"');
     is_tag.then_some((header, rest.trim_start()))
+}
+
+/// A header of RFC 5424 section 6 and the message behind it:
+/// `<190>1 2026-11-30T09:56:40.123Z host nginx 12 - [x@1 y="z"] …`.
+fn without_syslog_header(text: &str) -> Option<(&str, &str)> {
+    let (priority, rest) = text.strip_prefix('<')?.split_once(">1 ")?;
+    if !(1..=3).contains(&priority.len()) || !priority.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    // Time, host, application, process and kind of message.
+    let mut rest = rest;
+    for _ in 0..5 {
+        let (field, behind) = rest.split_once(' ')?;
+        if field.is_empty() || field.contains(['"', '{']) {
+            return None;
+        }
+        rest = behind;
+    }
+    let message = match rest.strip_prefix('-') {
+        Some(message) => message,
+        None => without_elements(rest)?,
+    };
+    let message = message.strip_prefix(' ')?;
+    let header = text.get(..text.len().saturating_sub(message.len()))?;
+    Some((header.trim_end(), message.trim_start_matches('\u{feff}').trim_start()))
+}
+
+/// What stands behind elements of structured data, `[id name="value"][…]`; in a value a backslash
+/// stands before `"`, `\` and `]`.
+fn without_elements(text: &str) -> Option<&str> {
+    let (mut is_quoted, mut is_escaped, mut is_inside) = (false, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_quoted => is_escaped = true,
+            b'"' if is_inside => is_quoted = !is_quoted,
+            _ if is_quoted => {}
+            b'[' if !is_inside => is_inside = true,
+            b']' if is_inside => is_inside = false,
+            _ if is_inside => {}
+            _ => return if at == 0 { None } else { text.get(at..) },
+        }
+    }
+    None
 }

@@ -457,6 +457,12 @@ fn parse_object(format: Option<Format>, object: &Object) -> Result<LogRecord, Li
             None => parse_text(format, inner),
         };
     }
+    if told.is_none()
+        && let Some(inner) = object.wrapped_object()
+        && detect::of_object(&inner).is_some()
+    {
+        return parse_object_of(format, &inner);
+    }
     parse_object_of(format, object)
 }
 

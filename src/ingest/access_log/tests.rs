@@ -475,3 +475,161 @@ proptest! {
         }
     }
 }
+
+/// What a line says of one symptom: who answered, how sure, and whether the request went on.
+type Symptom<'a> = (&'a str, &'a str, Responder, Option<Certainty>, Tri);
+
+#[test]
+fn contact_that_a_line_shows_is_not_denied_by_another_of_its_fields() {
+    let limiter = "the limiter refused; a page for it may have come from any upstream";
+    let other = "another status than the one behind: made by the gateway, after contact";
+    let gone = "the client went away: nobody returned this";
+    let certain = Some(Certainty::Certain);
+    let cases: &[Symptom<'_>] = &[
+        (
+            "a variable that no backend sets is no proof that no server was asked",
+            r#"{"gateway":"haproxy","status":429,"upstream_status":"-","server":"s1","term_state":"--","t_connect_ms":0,"t_response_ms":1}"#,
+            Responder::Origin,
+            None,
+            Tri::Yes,
+        ),
+        (
+            "the same with an answer that HAProxy replaced",
+            r#"{"gateway":"haproxy","status":429,"upstream_status":"-","server":"s1","term_state":"PH","t_connect_ms":0,"t_response_ms":1}"#,
+            Responder::Origin,
+            None,
+            Tri::Yes,
+        ),
+        (
+            "no server, no contact",
+            r#"{"gateway":"haproxy","status":429,"upstream_status":"-","server":"<NOSRV>","term_state":"PR","t_connect_ms":-1,"t_response_ms":-1}"#,
+            Responder::Haproxy,
+            certain,
+            Tri::No,
+        ),
+        (
+            "a server that did not answer",
+            r#"{"gateway":"haproxy","status":504,"upstream_status":"-","server":"s1","term_state":"sH","t_connect_ms":0,"t_response_ms":-1}"#,
+            Responder::Haproxy,
+            certain,
+            Tri::Yes,
+        ),
+        (
+            "a status with its words",
+            r#"{"gateway":"apache","status":429,"upstream_status":"429 Too Many Requests","upstream_source_port":"45990"}"#,
+            Responder::Origin,
+            None,
+            Tri::Yes,
+        ),
+        (
+            limiter,
+            r#"{"gateway":"nginx","status":429,"upstream_addr":"127.0.0.1:17901","upstream_status":"429","upstream_connect_s":"0.000","upstream_header_s":"0.001","limit_req_status":"REJECTED"}"#,
+            Responder::Nginx,
+            certain,
+            Tri::Unknown,
+        ),
+        (
+            limiter,
+            r#"{"gateway":"varnish","status":429,"upstream_status":"200","limiter":"vsthrottle","handling":"miss"}"#,
+            Responder::Varnish,
+            certain,
+            Tri::Unknown,
+        ),
+        (
+            limiter,
+            r#"{"gateway":"apache","status":429,"upstream_status":"200","upstream_source_port":"45990","limiter":"modsec_ip_reqs"}"#,
+            Responder::Apache,
+            certain,
+            Tri::Unknown,
+        ),
+        (
+            limiter,
+            r#"{"gateway":"workerd","status":429,"upstream_status":"200","upstream_attempts":1,"limiter":"rate"}"#,
+            Responder::Workerd,
+            certain,
+            Tri::Unknown,
+        ),
+        (
+            "a limiter, and a group of upstreams without a live server",
+            r#"{"gateway":"nginx","status":429,"upstream_addr":"busy","upstream_status":"502","upstream_connect_s":"-","upstream_header_s":"-","limit_req_status":"REJECTED"}"#,
+            Responder::Nginx,
+            certain,
+            Tri::No,
+        ),
+        (
+            other,
+            r#"{"gateway":"varnish","status":429,"upstream_status":"503","handling":"synth"}"#,
+            Responder::Varnish,
+            certain,
+            Tri::Yes,
+        ),
+        (
+            other,
+            r#"{"EdgeResponseStatus":429,"OriginResponseStatus":200,"EdgeServerIP":"192.0.2.9","RayID":"8f0","EdgeStartTimestamp":"2026-11-29T22:26:26Z"}"#,
+            Responder::Cloudflare,
+            Some(Certainty::Likely),
+            Tri::Yes,
+        ),
+        (
+            other,
+            r#"{"DownstreamStatus":429,"OriginStatus":200,"RouterName":"web@file","ServiceAddr":"192.0.2.9:80","StartUTC":"2026-11-29T22:26:26Z"}"#,
+            Responder::Traefik,
+            Some(Certainty::Likely),
+            Tri::Yes,
+        ),
+        (
+            "no service was asked",
+            r#"{"DownstreamStatus":502,"OriginStatus":502,"RouterName":"web@file","Duration":0,"StartUTC":"2026-11-29T22:26:26Z"}"#,
+            Responder::Unknown,
+            None,
+            Tri::Unknown,
+        ),
+        (
+            gone,
+            r#"{"gateway":"nginx","status":499,"upstream_addr":"127.0.0.1:17901","upstream_status":"-","upstream_connect_s":"0.000","upstream_header_s":"-","limit_req_status":""}"#,
+            Responder::Unknown,
+            Some(Certainty::Unknown),
+            Tri::Unknown,
+        ),
+        (
+            "a 499 that the upstream sent",
+            r#"{"gateway":"nginx","status":499,"upstream_addr":"127.0.0.1:17901","upstream_status":"499","upstream_connect_s":"0.000","upstream_header_s":"0.001","limit_req_status":""}"#,
+            Responder::Origin,
+            None,
+            Tri::Yes,
+        ),
+    ];
+    for (symptom, line, who, outcome, reached) in cases {
+        let verdict = judged(None, line);
+        assert_eq!(verdict.returned_by, *who, "{symptom}: {line}\n{verdict:#?}");
+        assert_eq!(verdict.reached_origin, *reached, "{symptom}: {line}\n{verdict:#?}");
+        if let Some(outcome) = outcome {
+            assert_eq!(verdict.outcome, *outcome, "{symptom}: {line}\n{verdict:#?}");
+        }
+    }
+}
+
+#[test]
+fn a_line_in_an_envelope_of_syslog_or_of_a_shipper_that_read_it_is_unwrapped() {
+    let inner = r#"{"gateway":"nginx","status":503,"upstream_addr":"","upstream_status":"","limit_req_status":"REJECTED"}"#;
+    let wrapped = [
+        format!("<190>1 2026-11-30T09:56:40.123Z host nginx 12 - - {inner}"),
+        format!("<190>1 - - - - - - {inner}"),
+        format!(r#"<190>1 2026-11-30T09:56:40Z host nginx 12 - [x y="z"] {inner}"#),
+        format!(r#"<190>1 2026-11-30T09:56:40Z host nginx 12 id [x@1 y="\] \" z"][q] {inner}"#),
+        format!(r#"{{"log":{inner},"stream":"stdout"}}"#),
+        format!(r#"{{"message":{inner}}}"#),
+    ];
+    for line in wrapped {
+        assert_eq!(detect(line.as_bytes()), Some(Format::Nginx), "{line}");
+        for format in [None, Some(Format::Nginx)] {
+            assert_eq!(judged(format, &line).returned_by, Responder::Nginx, "{line}");
+        }
+    }
+    for broken in [
+        format!("<190>1 2026-11-30T09:56:40Z host {inner}"),
+        format!(r#"<190>1 - - - - - [x y="z {inner}"#),
+    ] {
+        assert!(parse(None, broken.as_bytes()).is_err(), "{broken}");
+    }
+}
