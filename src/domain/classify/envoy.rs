@@ -61,6 +61,10 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
                 )
                 .reached(Tri::No),
             );
+        } else if sheet.claims.iter().any(|claim| claim.rule == &EN_1 && claim.weight.is_strong()) {
+            // The header alone may also be what the origin sent.
+            let seen = "an outer Envoy relayed what looks like the refusal of an inner one";
+            sheet.add(Claim::at(&EN_5, WHO, Weight::Strong, seen).group("envoy-refusal"));
         } else {
             let seen = facts.quote("x-envoy-upstream-service-time");
             sheet.add(Claim::behind(&EN_4, WHO, Weight::Strong, seen));
@@ -96,13 +100,13 @@ fn own_refusal(facts: &Facts<'_>, sheet: &mut Sheet, relayed: bool) -> bool {
     let mut made = false;
     if flagged {
         let seen = facts.quote("x-envoy-ratelimited");
-        sheet.add(
-            Claim::at(&EN_1, WHO, Weight::Proof, seen)
-                .group("envoy-refusal")
-                .limit(LimitType::Rate, 0.97)
-                .unit(LimitUnit::Requests),
-        );
-        made = true;
+        let weight = weight_of_flag(facts, relayed);
+        let claim = Claim::at(&EN_1, WHO, weight, seen)
+            .group("envoy-refusal")
+            .limit(LimitType::Rate, 0.97)
+            .unit(LimitUnit::Requests);
+        sheet.add(if weight.is_strong() { claim } else { claim.reached(Tri::Unknown) });
+        made = weight == Weight::Proof;
     }
     if local {
         let seen = "body or grpc-message: local_rate_limited";
@@ -134,6 +138,23 @@ fn own_refusal(facts: &Facts<'_>, sheet: &mut Sheet, relayed: bool) -> bool {
         made = true;
     }
     made | (facts.status >= 400 && error_body(facts, sheet))
+}
+
+/// What `x-envoy-ratelimited` proves. An origin may send it too; the filter's own answer has no
+/// body and no type of one, unless its service gives a body. The less it looks like that, the less
+/// it proves.
+fn weight_of_flag(facts: &Facts<'_>, relayed: bool) -> Weight {
+    let is_bare = facts.body.is_empty()
+        && !facts.has("content-type")
+        && facts.content_length().is_none_or(|length| length == 0);
+    let other_server =
+        facts.has("server") && !facts.server_is("envoy") && !facts.server_is("istio-envoy");
+    match (is_bare, relayed || other_server) {
+        (true, false) => Weight::Proof,
+        (true, true) => Weight::Strong,
+        (false, false) if !facts.is_json() => Weight::Medium,
+        (false, _) => Weight::Weak,
+    }
 }
 
 /// The bodies that Envoy writes when it cannot get an answer.

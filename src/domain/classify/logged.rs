@@ -287,9 +287,7 @@ mod tests {
         assert_eq!(verdict.outcome, Certainty::Certain);
         assert_eq!(verdict.reached_origin, Tri::Yes);
         assert_eq!(verdict.hidden_retries, Some(2));
-        for rule in ["NG-1", "EN-1"] {
-            assert!(verdict.conflicts.iter().any(|c| c.contains(rule)), "{rule} {verdict:#?}");
-        }
+        assert!(verdict.conflicts.iter().any(|c| c.contains("NG-1")), "{verdict:#?}");
         assert!(verdict.evidence.iter().any(|e| e.rule == "LG-EN-3"), "{verdict:#?}");
     }
 

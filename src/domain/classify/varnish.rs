@@ -33,7 +33,12 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         return;
     }
     sheet.add(Claim::on_path(&VA_0, WHO, "x-varnish, via or server of Varnish"));
-    if ids.is_some_and(|ids| ids.split_whitespace().count() == 2) {
+    // A comma stands between the lines of two servers in a chain, a space between the two ids of one.
+    let all_ids = || {
+        let lines = ids.is_some().then(|| facts.response.headers.all("x-varnish"));
+        lines.into_iter().flatten().flat_map(|line| line.split(','))
+    };
+    if all_ids().any(|ids| ids.split_whitespace().count() == 2) {
         sheet.add(
             Claim::at(&VA_2, WHO, Weight::Proof, facts.quote("x-varnish"))
                 .limit(LimitType::Cached, 0.98),
@@ -55,9 +60,9 @@ fn look(facts: &Facts<'_>, sheet: &mut Sheet) {
         let xid = facts.lower().split_once("xid: ").and_then(|(_, rest)| {
             rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
         });
-        let id = ids.and_then(|id| id.trim().parse::<u64>().ok());
-        if let (Some(xid), Some(id)) = (xid, id)
-            && (xid == id || xid == id.saturating_add(1))
+        let mut ids = all_ids().filter_map(|id| id.trim().parse::<u64>().ok());
+        if let Some(xid) = xid
+            && let Some(id) = ids.find(|id| xid == *id || xid == id.saturating_add(1))
         {
             let seen = format!("XID {xid} of the page belongs to x-varnish: {id}");
             sheet.add(

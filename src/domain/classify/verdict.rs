@@ -447,6 +447,51 @@ mod tests {
     }
 
     #[test]
+    fn the_flag_of_envoys_limiter_proves_no_more_than_the_answer_looks_like_envoys_own() {
+        let flag = ("x-envoy-ratelimited", "true");
+        let json = ("content-type", "application/json");
+        let own: [&[(&str, &str)]; 2] =
+            [&[flag], &[flag, ("server", "envoy"), ("content-length", "0")]];
+        for fields in own {
+            let verdict = classify(&response(429, fields, ""));
+            assert_eq!(verdict.returned_by, Responder::Envoy, "{fields:?}");
+            assert_eq!(verdict.outcome, Certainty::Certain, "{fields:?}");
+            assert_eq!(verdict.reached_origin, Tri::No, "{fields:?}");
+        }
+        // An origin sends it too.
+        let doubtful: [&[(&str, &str)]; 5] = [
+            &[flag, ("server", "nginx"), json],
+            &[flag, ("server", "envoy"), json],
+            &[flag, ("server", "envoy"), ("content-type", "text/plain"), ("content-length", "18")],
+            &[flag, ("server", "nginx"), ("content-type", "text/plain"), ("content-length", "18")],
+            &[flag, ("x-envoy-upstream-service-time", "3"), json],
+        ];
+        for fields in doubtful {
+            let verdict = classify(&response(429, fields, ""));
+            assert!(verdict.confidence < 0.8, "{fields:?} {verdict:#?}");
+            assert_ne!(verdict.reached_origin, Tri::No, "{fields:?} {verdict:#?}");
+        }
+    }
+
+    #[test]
+    fn two_servers_in_a_chain_are_not_the_two_ids_of_a_hit_of_varnish() {
+        let judged = |ids: &str| {
+            classify(&response(
+                429,
+                &[("x-varnish", ids), ("via", "1.1 varnish"), ("age", "0")],
+                "",
+            ))
+        };
+        for hit in ["5 2", "7, 5 2", "5 2, 7"] {
+            assert_eq!(judged(hit).limit_type, LimitType::Cached, "{hit}");
+        }
+        for chain in ["2, 2", "2,2", "2", "2, 5, 7"] {
+            assert_ne!(judged(chain).limit_type, LimitType::Cached, "{chain}");
+            assert_ne!(judged(chain).returned_by, Responder::Varnish, "{chain}");
+        }
+    }
+
+    #[test]
     fn a_wait_is_what_was_left_when_a_stored_refusal_arrived() {
         let verdict = classify(&response(
             429,
