@@ -2,7 +2,7 @@
 
 use super::LogFacts;
 use super::finding::{Finding, by_name};
-use crate::domain::classify::{LimitType, Rule, Tri};
+use crate::domain::classify::{LimitType, Rule, Tri, Weight};
 
 const SOURCE: &str = "docs/access-logs.md#haproxy";
 static LG_HA_1: Rule = Rule::new("LG-HA-1", SOURCE);
@@ -58,6 +58,11 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
         None => {}
     }
     let finding = match state.as_str() {
+        // `http-response deny`: HAProxy's answer, made after a server had given another one.
+        "PH" if (upstream_status.is_some() || is_answered) && upstream_status != line.status => {
+            let finding = Finding::itself(&LG_HA_3, Tri::Yes, seen).weight(Weight::Strong);
+            finding.status(upstream_status).replaced()
+        }
         _ if upstream_status.is_some() => {
             // `LH` and `PH`: HAProxy replaced the page or the status of a server's answer.
             let rule = if matches!(state.as_str(), "LH" | "PH") { &LG_HA_3 } else { &LG_HA_4 };
@@ -68,7 +73,7 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
             Finding::itself(&LG_HA_1, contacted, seen).limit(line.value("limiter").map(by_name))
         }
         // Without the server's status the state tells.
-        "LH" | "PH" if is_answered => Finding::upstream(&LG_HA_3, seen).replaced(),
+        "LH" if is_answered => Finding::upstream(&LG_HA_3, seen).replaced(),
         state if is_answered && is_passed_on(state, line) => Finding::upstream(&LG_HA_4, seen),
         "" if !line.logs("upstream_status") => return None,
         _ => Finding::itself(&LG_HA_5, contacted, seen),

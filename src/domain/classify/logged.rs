@@ -59,6 +59,7 @@ impl Case<'_, '_> {
         let last = self.trail.last();
         if let Some(Step { product, finding }) = last
             && finding.told == Told::Itself
+            && !(finding.is_replaced && self.origin.is_some_and(OriginRecord::has_answered))
         {
             let is_proof = finding.weight == Weight::Proof;
             let answer = is_proof.then(|| {
@@ -77,7 +78,9 @@ impl Case<'_, '_> {
         }
         // Every logged hop passed on what came from further in, if it was logged at all.
         let logged = |product| self.trail.steps.iter().any(|step| step.product == product);
-        let is_proof = self.trail.steps.iter().all(|step| step.finding.weight == Weight::Proof);
+        // A hop that replaced the origin's answer, by the record of both.
+        let is_known = |f: &Finding| f.weight == Weight::Proof || f.is_replaced;
+        let is_proof = self.trail.steps.iter().all(|step| is_known(&step.finding));
         if is_proof {
             self.take_back(sheet, |claim| claim.says == Says::At && logged(claim.about));
         }
@@ -343,6 +346,19 @@ mod tests {
         let verdict = verdict(429, &[], "", &[&[line(Responder::Envoy, 429, &down)]], None);
         assert_eq!(verdict.returned_by, Responder::Envoy);
         assert!(!verdict.limited, "{verdict:#?}");
+    }
+
+    #[test]
+    fn an_answer_that_haproxy_denied_is_haproxys_until_the_origins_record_is_at_hand() {
+        let fields = [("term_state", "PH"), ("server", "s1"), ("upstream_status", "503")];
+        let denied = || line(Responder::Haproxy, 429, &fields);
+        let alone = verdict(429, &[], "", &[&[denied()]], None);
+        assert_eq!(alone.returned_by, Responder::Haproxy, "{alone:#?}");
+        assert_eq!((alone.outcome, alone.reached_origin), (Certainty::Likely, Tri::Yes));
+        let record = OriginRecord { saw: true, statuses: vec![Some(503)] };
+        let known = verdict(429, &[], "", &[&[denied()]], Some(record));
+        assert_eq!(known.returned_by, Responder::Origin, "{known:#?}");
+        assert_eq!(known.reached_origin, Tri::Yes);
     }
 
     #[test]

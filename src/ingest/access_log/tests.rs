@@ -494,10 +494,10 @@ fn contact_that_a_line_shows_is_not_denied_by_another_of_its_fields() {
             Tri::Yes,
         ),
         (
-            "the same with an answer that HAProxy replaced",
+            "the same with an answer that HAProxy denied",
             r#"{"gateway":"haproxy","status":429,"upstream_status":"-","server":"s1","term_state":"PH","t_connect_ms":0,"t_response_ms":1}"#,
-            Responder::Origin,
-            None,
+            Responder::Haproxy,
+            Some(Certainty::Likely),
             Tri::Yes,
         ),
         (
