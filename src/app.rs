@@ -2,6 +2,7 @@
 
 use crate::clock::Clock;
 use crate::config::Config;
+use crate::domain::alerts::notice::Subject;
 use crate::domain::stored::TimeBasis;
 use crate::domain::time::{DAY_MS, Millis, UnixMillis, Window};
 use crate::metrics::{Metrics, Operation};
@@ -193,7 +194,7 @@ fn raise_file_limit(config: &Config) {
 const KNOWN_FOR: Millis = Millis(DAY_MS);
 const LEARNING_LIMIT: Duration = Duration::from_secs(5);
 
-/// Tells the metrics what the database holds of the last day: which pairs, so that after a restart a
+/// Tells the metrics what the database holds of the last day, and which pairs evaluations remember, so that after a restart a
 /// pair is known although at present only failures are reported of it, and when each service's newest
 /// event came, so that a silence goes on being seen. Without it they are known as soon as a first
 /// attempt is served, or an event comes.
@@ -203,10 +204,11 @@ async fn learn_the_past(store: &Store, metrics: &Metrics, now: UnixMillis) {
     let asked = async {
         Ok::<_, StoreError>((
             store.pairs(day, TimeBasis::Received).await?,
+            store.served().await?,
             store.last_received().await?,
         ))
     };
-    let (pairs, services) = match tokio::time::timeout(LEARNING_LIMIT, asked).await {
+    let (pairs, served, services) = match tokio::time::timeout(LEARNING_LIMIT, asked).await {
         Ok(Ok(known)) => known,
         Ok(Err(error)) => {
             metrics.store_failed(Operation::Read);
@@ -226,6 +228,10 @@ async fn learn_the_past(store: &Store, metrics: &Metrics, now: UnixMillis) {
         let environment = pair.environment.as_deref().unwrap_or_default();
         let is_served = pair.counts.succeeded > pair.counts.retry_successes;
         metrics.learn([&pair.service, &pair.upstream, environment], pair.source, is_served);
+    }
+    // What an evaluation counts as served is shown, or the two forms of a rule would differ.
+    for (Subject { service, upstream, environment }, vantage) in &served {
+        metrics.learn([service, upstream, environment], *vantage, true);
     }
     // The one that sent last in any case, however long ago that is: all silence is counted from it.
     for (place, (service, at)) in services.iter().enumerate() {

@@ -83,17 +83,18 @@ impl Store {
                 sum.add(&noted(&row, 5)?);
             }
         }
-        let rows = reader.all(READ_SERVED, &[]).await?;
-        let served: BTreeSet<(Subject, Vantage)> = rows
-            .iter()
-            .map(|row| Ok::<_, StoreError>((subject(row, 0)?, vantage(row, 3)?)))
-            .collect::<Result<_, _>>()?;
+        let served = served(&mut reader).await?;
         let pairs = pairs.into_iter().map(|(key, pieces)| {
             let was_served = served.contains(&key);
             let (subject, vantage) = key;
             PairOfSums { subject, vantage, was_served, pieces }
         });
         Ok(pairs.collect())
+    }
+
+    /// The pairs that evaluations remember a served first attempt of.
+    pub async fn served(&self) -> Result<BTreeSet<(Subject, Vantage)>, StoreError> {
+        served(&mut self.reader().await?).await
     }
 
     /// Remembers pairs of which a served first attempt was seen.
@@ -165,6 +166,12 @@ impl Store {
         let row = reader.first(LAST_BEFORE, &[at.into(), minute.into()]).await?;
         Ok(row.map(|row| row.int_or_none(0)).transpose()?.flatten().map(UnixMillis))
     }
+}
+
+/// See [`READ_SERVED`].
+async fn served(reader: &mut Reader) -> Result<BTreeSet<(Subject, Vantage)>, StoreError> {
+    let rows = reader.all(READ_SERVED, &[]).await?;
+    rows.iter().map(|row| Ok((subject(row, 0)?, vantage(row, 3)?))).collect()
 }
 
 /// What is noted of minutes `$1` to `$2`.

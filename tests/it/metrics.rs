@@ -208,6 +208,28 @@ async fn a_hundred_thousand_hosts_stay_within_the_cap_and_are_told() {
     assert!(page.text.contains("beyond 20 upstreams (metrics_upstreams)"));
 }
 
+/// `Retrylens429Spike` fired for such a pair and `/metrics` hid it, so that Prometheus stayed silent.
+#[test]
+fn a_pair_that_was_served_days_before_a_restart_is_shown_as_the_evaluator_knows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("retrylens.db").display());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let store = retrylens::store::Store::open(&url).await.unwrap();
+        let pair = retrylens::domain::alerts::notice::Subject {
+            service: "checkout".to_owned(),
+            upstream: "api.example.com".to_owned(),
+            environment: String::new(),
+        };
+        store.add_served(&[(pair, retrylens::domain::event::Vantage::Client)]).await.unwrap();
+        store.close().await.unwrap();
+    });
+    let process = Process::serve(folder.path(), &["--database-url", &url], &[]);
+    let line = r#"retrylens_requests_total{service="checkout",upstream="api.example.com"} 0"#;
+    let shown = process.get("/metrics");
+    assert!(shown.lines().any(|shown| shown.trim() == line), "{shown}");
+}
+
 #[test]
 fn after_a_restart_a_pair_is_known_although_only_failures_are_reported() {
     let folder = tempfile::tempdir().unwrap();
