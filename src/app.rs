@@ -194,10 +194,10 @@ fn raise_file_limit(config: &Config) {
 const KNOWN_FOR: Millis = Millis(DAY_MS);
 const LEARNING_LIMIT: Duration = Duration::from_secs(5);
 
-/// Tells the metrics what the database holds of the last day, and which pairs evaluations remember, so that after a restart a
-/// pair is known although at present only failures are reported of it, and when each service's newest
-/// event came, so that a silence goes on being seen. Without it they are known as soon as a first
-/// attempt is served, or an event comes.
+/// Tells the metrics what the database holds of the last day: which pairs, with those that
+/// evaluations remember, so that after a restart a pair is known although at present only failures
+/// are reported of it, and when each service's newest event came, so that a silence goes on being
+/// seen. Without it they are known as soon as a first attempt is served, or an event comes.
 async fn learn_the_past(store: &Store, metrics: &Metrics, now: UnixMillis) {
     let since = now.plus(Millis(-KNOWN_FOR.0));
     let day = Window { from: since, to: now.plus(Millis(1)) };

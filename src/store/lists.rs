@@ -288,16 +288,17 @@ impl Reader {
         only: &Only,
         limit: i64,
     ) -> Result<Vec<StoredEvent>, StoreError> {
+        let series = self.few_series(view).await?;
+        if let (Some(series), Snapshot::Sqlite(_)) = (&series, &self.snapshot) {
+            return self.newest_of(series, view, source, only, limit).await;
+        }
         let mut args = only.args(view.window, limit);
         let condition = in_window(view, source, only);
         let newest = sql::clock(sql::NEWEST, view.time);
-        let Some(series) = self.few_series(view).await? else {
+        let Some(series) = series else {
             let condition = sql::scope(&condition, &view.scope, sql::EACH_SERIES, &mut args);
             return self.events(&format!("WHERE {condition}{newest}"), &args).await;
         };
-        if matches!(self.snapshot, Snapshot::Sqlite(_)) {
-            return self.newest_of(&series, view, source, only, limit).await;
-        }
         // The newest of each series, by the index that begins with it: however rare they are.
         let places = series.iter().map(|id| of_these(&condition, &[*id], &mut args)).collect();
         self.newest_in(places, &newest, &args).await

@@ -1,7 +1,7 @@
 //! Amazon's API Gateway and Application Load Balancer.
 
 use super::LogFacts;
-use super::finding::Finding;
+use super::finding::{Finding, is_refused_otherwise};
 use crate::domain::classify::{LimitType, Rule, Tri, Weight};
 
 static LG_AG_1: Rule = Rule::new("LG-AG-1", "docs/access-logs.md#aws-api-gateway");
@@ -27,7 +27,7 @@ pub(super) fn read_api_gateway(line: &LogFacts) -> Option<Finding> {
         None => {
             let status = line.code("upstream_status");
             let is_asked = status.is_some() || line.code("integration_status").is_some();
-            if status.is_some() && is_other(status, line) {
+            if is_refused_otherwise(line, status) {
                 return Some(Finding::itself(&LG_AG_2, Tri::Yes, seen).weight(Weight::Strong));
             }
             is_asked.then(|| Finding::upstream(&LG_AG_2, seen).status(status))
@@ -35,17 +35,12 @@ pub(super) fn read_api_gateway(line: &LogFacts) -> Option<Finding> {
     }
 }
 
-/// Whether the client was refused with another status than the one behind gave.
-fn is_other(status: Option<u16>, line: &LogFacts) -> bool {
-    status != line.status && line.status.is_some_and(|code| code >= 400)
-}
-
 /// The balancer limits nobody by rate itself; its firewall and fixed responses do.
 pub(super) fn read_balancer(line: &LogFacts) -> Option<Finding> {
     const SHOWN: [&str; 4] = ["target_status_code", "target", "actions_executed", "error_reason"];
     let seen = line.quote(&SHOWN);
     let status = line.code("target_status_code");
-    if status.is_some() && is_other(status, line) {
+    if is_refused_otherwise(line, status) {
         return Some(Finding::itself(&LG_AL_2, Tri::Yes, seen).weight(Weight::Strong));
     }
     if status.is_some() {

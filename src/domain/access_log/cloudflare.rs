@@ -4,7 +4,7 @@
 //! and a timeout alike. An empty `EdgeServerIP` says that nobody was asked.
 
 use super::LogFacts;
-use super::finding::Finding;
+use super::finding::{Finding, is_refused_otherwise};
 use crate::domain::classify::{LimitType, Rule, Tri, Weight};
 
 const SOURCE: &str = "docs/access-logs.md#cloudflare-logpush";
@@ -26,7 +26,7 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
     if matches!(cache, "hit" | "stale" | "updating") {
         return Some(Finding::cached(&LG_CF_3, seen));
     }
-    if status.is_some() && status != line.status && line.status.is_some_and(|code| code >= 400) {
+    if is_refused_otherwise(line, status) {
         // The origin answered something else: what the client got was made at the edge.
         return Some(Finding::itself(&LG_CF_1, Tri::Yes, seen).weight(Weight::Strong));
     }

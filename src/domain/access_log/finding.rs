@@ -142,6 +142,11 @@ pub(crate) fn read(line: &LogFacts) -> Option<Finding> {
     }
 }
 
+/// Whether the client was refused with another status than `upstream` gave: the answer was made here.
+pub(super) fn is_refused_otherwise(line: &LogFacts, upstream: Option<u16>) -> bool {
+    upstream.is_some() && upstream != line.status && line.status.is_some_and(|code| code >= 400)
+}
+
 /// Whether a status only says that the client went away: nobody returned it. 499 is what nginx,
 /// Traefik and Cloudflare write down, 460 the load balancer of Amazon.
 fn is_abort(line: &LogFacts) -> bool {

@@ -1,7 +1,7 @@
 //! Traefik: the status towards the client and that of the service.
 
 use super::LogFacts;
-use super::finding::Finding;
+use super::finding::{Finding, is_refused_otherwise};
 use crate::domain::classify::{Rule, Tri, Weight};
 
 const SOURCE: &str = "docs/access-logs.md#traefik";
@@ -30,7 +30,7 @@ pub(super) fn read(line: &LogFacts) -> Option<Finding> {
         Some(_) if line.code("upstream_status").is_some() => {
             let status = line.code("upstream_status");
             let tries = retries.map(|n| n.saturating_add(1));
-            if status != line.status && line.status.is_some_and(|code| code >= 400) {
+            if is_refused_otherwise(line, status) {
                 // A middleware made another answer of what the service said, or Traefik itself.
                 let is_service = !matches!(status, Some(502..=504));
                 let contacted = if is_service { Tri::Yes } else { Tri::Unknown };

@@ -59,6 +59,9 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
+/// Where shippers put the line: Fluent Bit (`log`), Vector (`message`), journald (`MESSAGE`), others.
+const ENVELOPE: [&str; 5] = ["log", "message", "MESSAGE", "line", "msg"];
+
 impl Object {
     /// What stands under a key.
     pub(super) fn get(&self, key: &str) -> Option<&Value> {
@@ -92,17 +95,16 @@ impl Object {
         self.value(key)?.parse().ok().filter(|number: &f64| number.is_finite())
     }
 
-    /// The line inside of an envelope, as Fluent Bit (`log`), Vector (`message`), journald
-    /// (`MESSAGE`) and others write it.
+    /// The line inside of an envelope.
     pub(super) fn wrapped(&self) -> Option<&str> {
-        ["log", "message", "MESSAGE", "line", "msg"]
+        ENVELOPE
             .iter()
             .find_map(|key| self.get(key).and_then(Value::as_str).filter(|text| text.len() > 20))
     }
 
     /// The same where the shipper has read the line already and put an object there.
     pub(super) fn wrapped_object(&self) -> Option<Self> {
-        ["log", "message", "MESSAGE", "line", "msg"]
+        ENVELOPE
             .iter()
             .find_map(|key| self.get(key).filter(|value| value.is_object()).map(Self::from))
     }
