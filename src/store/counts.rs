@@ -1,6 +1,6 @@
 //! Counts of a window: from the sums where they cover whole stretches, from the events at the edges.
 
-use super::reader::{Arg, Reader, Row, marks};
+use super::reader::{Arg, Reader, Row, Snapshot, marks};
 use super::rows::{Class, SeriesKey};
 use super::sums::{self, HOUR, Kind, Question, SLOT, Tiers, Widths};
 use super::{Store, StoreError, sql};
@@ -705,7 +705,11 @@ async fn actors(
     scope: &Scope,
     source: Vantage,
 ) -> Result<Vec<Row>, StoreError> {
-    let kind: Kind = if all { sums::ALL_ACTORS } else { sums::ACTORS };
+    let kind: Kind = match (&asked.words, &reader.snapshot) {
+        _ if all => sums::ALL_ACTORS,
+        (Some(_), Snapshot::Sqlite(_)) => sums::FEW_ACTORS,
+        _ => sums::ACTORS,
+    };
     let tiers = if has_actor_sums(scope, source) {
         Tiers::new(view.window, kind.widths())
     } else {

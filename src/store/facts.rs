@@ -9,7 +9,7 @@ use crate::domain::checklist::{Comparison, Facts, KeyService};
 use crate::domain::event::Vantage;
 use crate::domain::joins::prove;
 use crate::domain::stats::waits::WaitCounts;
-use crate::domain::stored::{Bucket, Counts, History, Mark, StoredEvent, TimeBasis, View};
+use crate::domain::stored::{Bucket, Counts, History, Mark, Scope, StoredEvent, TimeBasis, View};
 use crate::domain::time::{HOUR_MS, MINUTE_MS, Millis, UnixMillis, Window};
 use std::collections::{BTreeMap, HashSet};
 
@@ -46,17 +46,21 @@ pub fn bucket_width_ms(window: Window) -> i64 {
     )
 }
 
-/// Facts but those about actors and marked changes; see the fields of [`Facts`].
+/// Counts, and the attempts themselves; see the fields of [`Facts`].
 struct Seen {
     counts: BySeries,
-    before: Counts,
-    buckets: Vec<Bucket>,
     attempts: Vec<StoredEvent>,
     attempts_complete: bool,
-    promised: Option<WaitCounts>,
     observations: Vec<StoredEvent>,
     has_gateway_source: bool,
     has_origin_source: bool,
+}
+
+/// Counts over time; see the fields of [`Facts`].
+struct OverTime {
+    before: Counts,
+    buckets: Vec<Bucket>,
+    promised: Option<WaitCounts>,
 }
 
 impl Store {
@@ -79,15 +83,31 @@ impl Store {
         let view = &kept.countable(view);
         let since = kept.events.by(view.time);
         let source = self.source_in(reader, view).await?;
-        // What is asked of actors is asked beside the rest: each takes about half of the time.
+        // Two parts are asked side by side. Of all pairs, what is asked of actors takes as long as the
+        // rest; of few, the attempts themselves do.
         let mut twin = reader.twin(self).await?;
-        let (seen, (actors, key_services)) = match &mut twin {
-            Some(twin) => tokio::try_join!(
-                self.seen(reader, &kept, view, source, cap),
-                self.actors(twin, view, source)
-            )?,
+        let (seen, over_time, (actors, key_services)) = match &mut twin {
+            Some(twin) if view.scope == Scope::default() => {
+                let rest = async {
+                    let seen = self.seen(reader, &kept, view, source, cap).await?;
+                    Ok::<_, StoreError>((seen, self.over_time(reader, view, source).await?))
+                };
+                let ((seen, over_time), actors) =
+                    tokio::try_join!(rest, self.actors(twin, view, source))?;
+                (seen, over_time, actors)
+            }
+            Some(twin) => {
+                let rest = async {
+                    let over_time = self.over_time(twin, view, source).await?;
+                    Ok::<_, StoreError>((over_time, self.actors(twin, view, source).await?))
+                };
+                let (seen, (over_time, actors)) =
+                    tokio::try_join!(self.seen(reader, &kept, view, source, cap), rest)?;
+                (seen, over_time, actors)
+            }
             None => (
                 self.seen(reader, &kept, view, source, cap).await?,
+                self.over_time(reader, view, source).await?,
                 self.actors(reader, view, source).await?,
             ),
         };
@@ -106,12 +126,12 @@ impl Store {
             source,
             uncounted_pairs: seen.counts.uncounted_pairs,
             totals: seen.counts.totals,
-            before: seen.before,
-            buckets: seen.buckets,
+            before: over_time.before,
+            buckets: over_time.buckets,
             dimensions: seen.counts.dimensions(actors),
             attempts: seen.attempts,
             attempts_complete: seen.attempts_complete,
-            promised: seen.promised,
+            promised: over_time.promised,
             observations: seen.observations,
             has_gateway_source: seen.has_gateway_source,
             has_origin_source: seen.has_origin_source,
@@ -134,7 +154,24 @@ impl Store {
         Ok((actors, key_services))
     }
 
-    /// Facts but those about actors and marked changes.
+    /// Counts over time: of the window before, of each stretch, and of the waits that were promised.
+    async fn over_time(
+        &self,
+        reader: &mut Reader,
+        view: &View,
+        source: Vantage,
+    ) -> Result<OverTime, StoreError> {
+        let from = UnixMillis(view.window.from.0.saturating_sub(view.window.length().0));
+        let before = View { window: Window { from, to: view.window.from }, ..view.clone() };
+        let before = reader.countable(&before).await?;
+        Ok(OverTime {
+            before: self.totals_in(reader, &before, source).await?,
+            buckets: self.buckets_in(reader, view, source, bucket_width_ms(view.window)).await?,
+            promised: self.promised(reader, view, source).await?,
+        })
+    }
+
+    /// Counts, and the attempts themselves with what others saw of them.
     async fn seen(
         &self,
         reader: &mut Reader,
@@ -144,14 +181,9 @@ impl Store {
         cap: usize,
     ) -> Result<Seen, StoreError> {
         let counts = self.by_series(reader, view, source).await?;
-        let from = UnixMillis(view.window.from.0.saturating_sub(view.window.length().0));
-        let before_view = View { window: Window { from, to: view.window.from }, ..view.clone() };
-        let before = self.totals_in(reader, &kept.countable(&before_view), source).await?;
-        let buckets = self.buckets_in(reader, view, source, bucket_width_ms(view.window)).await?;
         let (mut attempts, mut attempts_complete) =
             sample(reader, view, source, counts.totals.attempts, cap).await?;
         attempts_complete &= kept.events.by(view.time) <= view.window.from;
-        let promised = self.promised(reader, view, source).await?;
         let has_observations = reader.has_observations().await?;
         let (mut observations, mut has_gateway_source, mut has_origin_source) =
             (Vec::new(), false, false);
@@ -166,11 +198,8 @@ impl Store {
         }
         Ok(Seen {
             counts,
-            before,
-            buckets,
             attempts,
             attempts_complete,
-            promised,
             observations,
             has_gateway_source,
             has_origin_source,

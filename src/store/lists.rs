@@ -3,6 +3,7 @@
 use super::batch::ACTORS;
 use super::reader::{Arg, Reader, Row, Snapshot, in_slices, is_one_of, marks};
 use super::rows::Named;
+use super::sqlite::ids;
 use super::sums::{SLOT, minute};
 use super::{Look, Store, StoreError, rows, sql};
 use crate::domain::event::{AttemptError, Vantage};
@@ -10,6 +11,7 @@ use crate::domain::stored::{
     Cursor, Dimension, Matches, RowFilter, RowPage, StoredEvent, TimeBasis, View,
 };
 use crate::domain::time::{MINUTE_MS, UnixMillis, Window};
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -304,7 +306,7 @@ impl Reader {
         self.newest_in(places, &newest, &args).await
     }
 
-    /// The newest attempts of all places together, where each is one range of an index or few rows.
+    /// The newest attempts of all places together, where each is one range of an index.
     async fn newest_in(
         &mut self,
         places: Vec<String>,
@@ -316,9 +318,7 @@ impl Reader {
         }
         let of_each: Vec<String> = places
             .into_iter()
-            .map(|place| {
-                format!("SELECT * FROM (SELECT e.* FROM events e WHERE {place}{newest}) one")
-            })
+            .map(|place| format!("SELECT * FROM ({}) one", newest_of_place(&place, newest)))
             .collect();
         let of_all = format!("FROM ({}) e ", of_each.join(" UNION ALL "));
         self.some_events(&sql::EVENTS.replace("FROM events e ", &of_all), newest, args).await
@@ -351,18 +351,30 @@ impl Reader {
             let mut args = only.args(view.window, missing);
             // All of those that are newer are wanted, and maybe not all of the oldest.
             let five = sql::FIVE_MINUTES;
-            let at_oldest = marks(&mut args, [Arg::Int(oldest / SLOT)]);
-            let mut places = Vec::new();
-            for id in series {
-                let each = of_these(&condition, &[*id], &mut args);
-                places.push(format!("{five} = {at_oldest} AND {each}"));
-            }
+            let of_place = |place: &str| {
+                let these = newest_of_place(place, &newest);
+                sql::EVENTS.replace("FROM events e ", &format!("FROM ({these}) e "))
+            };
+            let mut parts = Vec::new();
             if !newer.is_empty() {
                 let is_newer = is_one_of(&mut args, newer.iter().map(|(start, _)| start / SLOT));
                 let all = of_these(&condition, series, &mut args);
-                places.push(format!("{five} {is_newer} AND {all}"));
+                let place = format!("{five} {is_newer} AND {all}");
+                // At first they are no more than the limit.
+                let is_few = wanted == limit;
+                let few = || format!("{}WHERE {place}", sql::EVENTS);
+                parts.push(if is_few { few() } else { of_place(&place) });
             }
-            found.append(&mut self.newest_in(places, &newest, &args).await?);
+            let at_oldest = marks(&mut args, [Arg::Int(oldest / SLOT)]);
+            for id in series {
+                let each = of_these(&condition, &[*id], &mut args);
+                parts.push(of_place(&format!("{five} = {at_oldest} AND {each}")));
+            }
+            // Put in order here: whole rows are much to sort for the database.
+            let mut page = self.some_events(&parts.join(" UNION ALL "), "", &args).await?;
+            page.sort_by(newer_first);
+            page.truncate(usize::try_from(missing).unwrap_or(usize::MAX));
+            found.append(&mut page);
             let counted: i64 = stretches.iter().map(|(_, counted)| counted).sum();
             if counted < wanted || i64::try_from(found.len()).unwrap_or(limit) >= limit {
                 break;
@@ -517,6 +529,18 @@ fn in_window(view: &View, source: Vantage, only: &Only) -> String {
     let text =
         sql::IN_WINDOW.replace("{rows}", &only.rows()).replace("{classes}", &only.classes(source));
     sql::clock(&text, view.time)
+}
+
+/// The newest attempts of one place, whole.
+fn newest_of_place(place: &str, newest: &str) -> String {
+    format!("SELECT e.* FROM events e WHERE {place}{newest}")
+}
+
+/// The order of [`sql::NEWEST`] by the time of events, as SQLite has it.
+fn newer_first(a: &StoredEvent, b: &StoredEvent) -> Ordering {
+    let packed = |one: &StoredEvent| ids::pack(&one.event.event_id);
+    let by_time = b.event.occurred_at.cmp(&a.event.occurred_at);
+    by_time.then_with(|| packed(b).cmp(&packed(a)))
 }
 
 /// Fills `{scope}` with these series; their numbers go behind `args`.

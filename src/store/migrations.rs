@@ -35,6 +35,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!(8, "0008_sources"),
     migration!(9, "0009_receivers"),
     migration!(10, "0010_merged_slices"),
+    migration!(11, "0011_actor_hours_by_word"),
 ];
 
 /// Holds the versions that were applied.

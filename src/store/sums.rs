@@ -243,20 +243,27 @@ pub(super) struct Kind {
     /// Gathered rows of five minutes, where the fine ones are not of five minutes.
     slots: Option<Sums>,
     hours: Sums,
+    /// By what index of theirs rows of hours are found that are of few words, by the time of events;
+    /// others by the list of stretches.
+    by_word: Option<&'static str>,
 }
 
 /// Counts.
 pub(super) const COUNTS: Kind =
-    Kind { fine: MINUTES, slots: Some(SLOT_COUNTS), hours: HOUR_COUNTS };
+    Kind { fine: MINUTES, slots: Some(SLOT_COUNTS), hours: HOUR_COUNTS, by_word: None };
 /// By class.
-pub(super) const CLASSES: Kind = Kind { fine: CLASS_SUMS, slots: None, hours: CLASS_HOURS };
+pub(super) const CLASSES: Kind =
+    Kind { fine: CLASS_SUMS, slots: None, hours: CLASS_HOURS, by_word: None };
 /// By pair and actor.
-pub(super) const ACTORS: Kind = Kind { fine: ACTOR_SUMS, slots: None, hours: ACTOR_HOURS };
+pub(super) const ACTORS: Kind =
+    Kind { fine: ACTOR_SUMS, slots: None, hours: ACTOR_HOURS, by_word: None };
 /// By actor, of all pairs together: rows of series 0 once they are gathered.
-pub(super) const ALL_ACTORS: Kind =
-    Kind { fine: ACTOR_SUMS, slots: Some(ACTOR_SUMS), hours: ACTOR_HOURS };
+pub(super) const ALL_ACTORS: Kind = Kind { slots: Some(ACTOR_SUMS), ..ACTORS };
+/// By pair and actor, of few actors, on SQLite. PostgreSQL's server answers on cores of its own.
+pub(super) const FEW_ACTORS: Kind = Kind { by_word: Some("actor_hours_by_word"), ..ACTORS };
 /// By promised wait.
-pub(super) const WAITS: Kind = Kind { fine: WAIT_SUMS, slots: None, hours: WAIT_HOURS };
+pub(super) const WAITS: Kind =
+    Kind { fine: WAIT_SUMS, slots: None, hours: WAIT_HOURS, by_word: None };
 
 impl Kind {
     /// The finest and the coarsest rows.
@@ -292,10 +299,11 @@ impl Question<'_> {
         kept: &History,
         args: &mut Vec<Arg>,
     ) -> Vec<String> {
-        let Kind { fine, slots, hours } = self.kind;
+        let Kind { fine, slots, hours, by_word } = self.kind;
         let [before, after] = tiers.slots;
-        let part = |table, width, range| Part { table, width, range, is_tail: false };
-        let gathered = [(part(hours, HOUR, tiers.hours), self.gathered)];
+        let part = |table, width, range| Part { table, width, range, is_tail: false, index: None };
+        let index = by_word.filter(|_| time == TimeBasis::Event);
+        let gathered = [(Part { index, ..part(hours, HOUR, tiers.hours) }, self.gathered)];
         let mut all = gathered.to_vec();
         if let Some(slots) = slots {
             all.push((part(slots, SLOT, before), self.gathered));
@@ -325,6 +333,8 @@ struct Part {
     range: (i64, i64),
     /// Only of what isn't gathered yet.
     is_tail: bool,
+    /// By this index instead of by the list of stretches.
+    index: Option<&'static str>,
 }
 
 impl Part {
@@ -336,7 +346,15 @@ impl Part {
         kept: &History,
         args: &mut Vec<Arg>,
     ) -> String {
-        let Self { table, width, range: (from, to), is_tail } = *self;
+        let Self { table, width, range: (from, to), is_tail, index } = *self;
+        if let Some(index) = index {
+            let [from, to] = [from, to].map(|end| marks(args, [Arg::Int(end)]));
+            return format!(
+                "SELECT {columns} FROM {} c INDEXED BY {index} \
+                 WHERE c.start >= {from} AND c.start < {to} AND {series}",
+                table.table
+            );
+        }
         let is_minutes = table.table == MINUTES.table;
         let [start, received] =
             if is_minutes { ["c.slot", "c.received_slot"] } else { ["c.start", "c.received"] };

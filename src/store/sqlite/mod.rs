@@ -119,7 +119,7 @@ impl SqliteStore {
             .row_buffer_size(ROWS_AT_ONCE)
             .read_only(true)
             .pragma("query_only", "ON")
-            .pragma("cache_size", "-32768");
+            .pragma("cache_size", "-16384");
         let pool = |most: u32| {
             SqlitePoolOptions::new()
                 .max_connections(most)

@@ -1,0 +1,1 @@
+-- Only SQLite has an index by key: PostgreSQL's server answers a page's questions on cores of its own.
