@@ -33,8 +33,9 @@ pub struct Recording {
 /// Minutes of the sums that longer ones are made of.
 const STEP: u32 = 5;
 /// Longest span, in minutes, that is read from the counters where sums are recorded. Beyond it one
-/// sample a minute of a five-minute sum costs far less than all samples of all series.
-const LONGEST_READ: u32 = 60;
+/// sample a minute of a five-minute sum costs far less than all samples of all series. Such a sum counts
+/// five minutes at each end in part, which of a day is nothing; of hours it moves alerts by minutes.
+const LONGEST_READ: u32 = 360;
 
 /// The counter, its labels to match, and what it is called when recorded. Words are matched with
 /// either joint, so that an underscore, as others spell them, is understood too.
@@ -134,7 +135,7 @@ pub fn recordings(
         for scope in scopes(rule, settings) {
             condition.each_sum(&mut |measure, span| {
                 wanted.push((span, measure, scope.thresholds.clone()));
-                if span.minutes > LONGEST_READ || span.lag > 0 {
+                if span.minutes > LONGEST_READ {
                     wanted.push((Span::last(STEP), measure, scope.thresholds.clone()));
                 }
                 if span.lag > 0 && !has_baseline.contains(&span) {
@@ -147,20 +148,19 @@ pub fn recordings(
     wanted.sort_by_key(|(span, measure, _)| (*span, *measure));
     for (span, measure, thresholds) in wanted {
         let name = recorded_name(measure, span, &thresholds);
-        let expr = if span.minutes <= LONGEST_READ && span.lag == 0 {
+        let sum = if span.minutes <= LONGEST_READ {
             counted(measure, span, &thresholds, "")
         } else {
             let step = recorded_name(measure, Span::last(STEP), &thresholds);
-            let sum =
-                format!("sum_over_time({step}[{}]{}) / {STEP}", range(span.minutes), offset(span));
-            match (measure, span.lag) {
-                // Where nothing was retried yet there is no series of retries, which means 0.
-                (Measure::Retries, 1..) => {
-                    let none = recorded_name(Measure::Requests, span, &thresholds);
-                    format!("  {sum}\nor\n  {none} * 0\n")
-                }
-                _ => sum,
+            format!("sum_over_time({step}[{}]{}) / {STEP}", range(span.minutes), offset(span))
+        };
+        let expr = match (measure, span.lag) {
+            // Where nothing was retried yet there is no series of retries, which means 0.
+            (Measure::Retries, 1..) => {
+                let none = recorded_name(Measure::Requests, span, &thresholds);
+                format!("  {sum}\nor\n  {none} * 0\n")
             }
+            _ => sum,
         };
         add(name, expr);
     }

@@ -21,6 +21,9 @@ const BEFORE: i64 = 320;
 const CALM: i64 = 50;
 const STORM: i64 = 35;
 const AFTER: i64 = 75;
+/// Minutes of calm behind the storm until the alerts on a budget that burns slowly are over: they look
+/// six hours back and stay for one.
+const LONG_AFTER: i64 = 470;
 /// Minutes in which nobody sends anything, and of calm behind them.
 const SILENT: i64 = 19;
 const BACK: i64 = 3;
@@ -115,9 +118,10 @@ fn stormy(service: &str, minute: i64) -> Vec<Value> {
     events
 }
 
-/// What the whole fleet does in a minute from the beginning of the record.
-fn minute_of(minute: i64) -> Vec<Value> {
-    if (CALM + STORM + AFTER..CALM + STORM + AFTER + SILENT).contains(&minute) {
+/// What the whole fleet does in a minute from the beginning of a record that has `after` minutes of calm
+/// behind the storm.
+fn minute_of(minute: i64, after: i64) -> Vec<Value> {
+    if (CALM + STORM + after..CALM + STORM + after + SILENT).contains(&minute) {
         return Vec::new();
     }
     let is_stormy = (CALM..CALM + STORM).contains(&minute);
@@ -147,8 +151,9 @@ fn minute_of(minute: i64) -> Vec<Value> {
 /// name.
 pub(super) type Record = Vec<BTreeMap<(String, String), &'static str>>;
 
-/// Replays the record on `store`. With `history` it begins after days of other traffic, gathered.
-async fn replay(store: &Store, url: &str, history: bool) -> (Record, Vec<String>) {
+/// Replays the record, with `after` minutes of calm behind the storm, on `store`. With `history` it
+/// begins after days of other traffic, gathered.
+async fn replay(store: &Store, url: &str, history: bool, after: i64) -> (Record, Vec<String>) {
     let mut fleet = Fleet::new(store.clone(), 0);
     let mut beside = Beside::open(url).await;
     if history {
@@ -165,7 +170,7 @@ async fn replay(store: &Store, url: &str, history: bool) -> (Record, Vec<String>
     if !history {
         fleet.minute -= BEFORE;
         for minute in -BEFORE..0 {
-            fleet.send(minute_of(minute)).await;
+            fleet.send(minute_of(minute, after)).await;
             fleet.pass();
             scraped.push(fleet.metrics());
             keep_noted(store, fleet.intake.metrics()).await.unwrap();
@@ -175,8 +180,8 @@ async fn replay(store: &Store, url: &str, history: bool) -> (Record, Vec<String>
     let mut lives: BTreeMap<(&str, &str), Life> = BTreeMap::new();
     let mut stalled = Life::default();
     let mut heard = 0;
-    for minute in 0..CALM + STORM + AFTER + SILENT + BACK {
-        let events = minute_of(minute);
+    for minute in 0..CALM + STORM + after + SILENT + BACK {
+        let events = minute_of(minute, after);
         if !events.is_empty() {
             // As `Fleet::send` has it.
             heard = fleet.minute * 60 + 30;
@@ -246,7 +251,7 @@ async fn on_sqlite_the_evaluator_and_the_sql_form_are_equal_at_every_minute() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("replay.db").display());
     let store = Store::open(&url).await.unwrap();
-    let (record, _) = replay(&store, &url, true).await;
+    let (record, _) = replay(&store, &url, true, AFTER).await;
     assert_eventful(&record);
     store.close().await.unwrap();
 }
@@ -255,7 +260,7 @@ async fn on_sqlite_the_evaluator_and_the_sql_form_are_equal_at_every_minute() {
 async fn on_postgres_the_evaluator_and_the_sql_form_are_equal_at_every_minute() {
     let Some(schema) = crate::support::postgres::Schema::create().await else { return };
     let store = Store::open(&schema.url()).await.unwrap();
-    let (record, _) = replay(&store, &schema.url(), true).await;
+    let (record, _) = replay(&store, &schema.url(), true, AFTER).await;
     assert_eventful(&record);
     store.close().await.unwrap();
     schema.drop().await;
@@ -318,10 +323,27 @@ fn checks(record: &Record) -> (Vec<Value>, usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn prometheus_fires_and_resolves_with_the_evaluator_for_every_rule_and_pair() {
+    against_prometheus(AFTER).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "ten hours of a record"]
+async fn prometheus_ends_alerts_on_slow_burns_with_the_evaluator() {
+    let last = against_prometheus(LONG_AFTER).await;
+    for (rule, service) in [
+        ("Retrylens429BudgetBurnSlow", "limited"),
+        ("RetrylensLimitedBudgetBurnSlow", "limited-503"),
+    ] {
+        assert_eq!(last[&(rule.to_owned(), service.to_owned())], "inactive", "{rule}");
+    }
+}
+
+/// Compares a record with Prometheus; how everything stands at its end.
+async fn against_prometheus(after: i64) -> BTreeMap<(String, String), &'static str> {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}", folder.path().join("replay.db").display());
     let store = Store::open(&url).await.unwrap();
-    let (record, scraped) = replay(&store, &url, false).await;
+    let (record, scraped) = replay(&store, &url, false, after).await;
     assert_eventful(&record);
     store.close().await.unwrap();
     let (checks, compared) = checks(&record);
@@ -342,4 +364,5 @@ async fn prometheus_fires_and_resolves_with_the_evaluator_for_every_rule_and_pai
         check["exp_samples"] = json!([]);
     }
     assert!(promtool::test(&rules, &[test(wrong)]).is_err());
+    record.last().unwrap().clone()
 }
