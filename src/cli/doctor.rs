@@ -76,7 +76,7 @@ pub(super) fn run(args: &Args, output: &mut dyn Write) -> anyhow::Result<ExitCod
         ("disk", check_disk(&config)),
         ("clock", check_clock(now, known.last)),
     ];
-    let receivers = runtime.block_on(check_receivers(&config, &known.holds));
+    let receivers = runtime.block_on(check_receivers(&config, &known.holds, now));
     findings.extend(receivers.into_iter().map(|finding| ("receivers", finding)));
     if args.verify || args.repair {
         let found = runtime.block_on(verify(&config, args.repair));
@@ -131,7 +131,11 @@ fn settings_found(config: &Config) -> Finding {
 
 /// Whether each receiver can be reached: any answer to a HEAD of its host's root is good enough. No
 /// notification is sent, and nothing at all to one that wants to be left alone.
-async fn check_receivers(config: &Config, holds: &[(ReceiverKey, ReceiverHold)]) -> Vec<Finding> {
+async fn check_receivers(
+    config: &Config,
+    holds: &[(ReceiverKey, ReceiverHold)],
+    now: UnixMillis,
+) -> Vec<Finding> {
     let receivers = &config.notify.receivers;
     if receivers.is_empty() {
         return vec![Finding::Note("none: this server tells nobody of alerts".to_owned())];
@@ -146,7 +150,7 @@ async fn check_receivers(config: &Config, holds: &[(ReceiverKey, ReceiverHold)])
         let (name, kind, origin) = (receiver.name(), receiver.kind.as_str(), receiver.origin());
         let own = receiver.key();
         if let Some((_, hold)) = holds.iter().find(|(key, _)| *key == own) {
-            findings.push(held(&format!("{name} ({kind}): {origin}"), *hold));
+            findings.push(held(&format!("{name} ({kind}): {origin}"), *hold, now));
             continue;
         }
         let url = format!("{origin}/");
@@ -161,18 +165,26 @@ async fn check_receivers(config: &Config, holds: &[(ReceiverKey, ReceiverHold)])
 }
 
 /// What a receiver said about being sent to, and what can be done about it.
-fn held(receiver: &str, hold: ReceiverHold) -> Finding {
-    match hold.gone_at {
-        Some(at) => Finding::Bad(format!(
+fn held(receiver: &str, hold: ReceiverHold, now: UnixMillis) -> Finding {
+    if let Some(at) = hold.gone_at {
+        return Finding::Bad(format!(
             "{receiver} answered 410 Gone at {}, and nothing is sent to it since: put its url right, \
              or start serve anew to have it tried once more",
             at.to_rfc3339()
-        )),
-        None => Finding::Note(format!(
-            "{receiver} asked with Retry-After for nothing before {}; what it is to be told waits \
-             until then, and it was not asked now",
-            hold.until.to_rfc3339()
-        )),
+        ));
+    }
+    let text = format!(
+        "{receiver} asked with Retry-After for nothing before {}; what it is to be told waits until \
+         then, and it was not asked now",
+        hold.until.to_rfc3339()
+    );
+    if hold.is_lost(now) {
+        Finding::Bad(format!(
+            "{text}; what waits for longer than notify_give_up_ms is given up: another url in the \
+             settings ends the wait"
+        ))
+    } else {
+        Finding::Note(text)
     }
 }
 

@@ -535,7 +535,7 @@ fn own(settings: &AlertSettings, base: &str) -> Value {
         Panel {
             id: 10,
             title: "Receivers that are gone",
-            description: "1 for a receiver that answered 410 Gone: nothing is sent to it until its url is put right or retrylens starts anew.",
+            description: "1 for a receiver that answered 410 Gone (nothing is sent to it until its url is put right or retrylens starts anew) or asked to wait for more than another hour.",
             unit: "short",
             draw: Draw::Lines,
             width: 12,

@@ -201,7 +201,7 @@ impl Metrics {
         own::add_under(&mut self.state().own.notifications, receiver, result as usize, 1);
     }
 
-    /// Notes whether a receiver is gone, so that nothing is sent to it.
+    /// Notes whether nothing is sent to a receiver, for good or for long.
     pub fn receiver_gone(&self, receiver: &str, is_gone: bool) {
         let gone = &mut self.state().own.gone;
         if is_gone {

@@ -123,7 +123,7 @@ families! {
         "{notification}",
         "Tries to deliver a notification, by receiver and result.";
     RECEIVER_GONE: Gauge "retrylens_receiver_gone", Some("retrylens.receiver_gone"), "{receiver}",
-        "1 where a receiver answered 410 Gone, so that nothing is sent to it, else 0.";
+        "1 where a receiver answered 410 Gone or asked to wait for more than an hour, else 0.";
     LABEL_OVERFLOW: Counter "retrylens_label_overflow", Some("retrylens.label_overflow"), "{event}",
         "Events counted under the value other, as there were too many values of a label.";
     BUILD: Info "retrylens_build", None, "1",

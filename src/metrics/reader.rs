@@ -5,7 +5,7 @@ use super::exemplar::Exemplar;
 use super::histogram::Histogram;
 use super::names::{self, Family};
 use super::own::{Evaluated, Ingested, Notified, Operation, Overflow, Own};
-use super::series::{Counter, LAYERS, Pair, Series};
+use super::series::{Counter, LAYERS, Pair, Series, Upstream};
 use super::sight::{Ended, Finish, Form};
 use crate::domain::classify::{LimitType, Responder};
 use crate::domain::event::{RetryLayer, Vantage};
@@ -151,9 +151,12 @@ impl Snapshot {
     }
 
     fn of_upstreams(&self, to: &mut impl Reader) {
+        let is_limited = |upstream: &Upstream| upstream.forms.iter().any(|n| *n > 0);
+        // At zero from its first event on, so that the first refusal is seen as a growth; the sum of
+        // all beyond the cap only where there are any.
         let known = || {
             let named = self.series.upstreams.iter().enumerate();
-            let used = named.filter(|(_, upstream)| upstream.forms.iter().any(|n| *n > 0));
+            let used = named.filter(|(place, upstream)| *place > 0 || is_limited(upstream));
             used.map(|(place, upstream)| (self.series.upstream_names.name(place), upstream))
         };
         to.family(&names::RETRY_AFTER_HEADERS);
@@ -163,7 +166,7 @@ impl Snapshot {
             }
         }
         to.family(&names::RETRY_AFTER);
-        for (name, upstream) in known() {
+        for (name, upstream) in known().filter(|(_, upstream)| is_limited(upstream)) {
             to.histogram(&[("upstream", name)], &upstream.promised);
         }
     }

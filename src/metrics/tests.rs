@@ -178,6 +178,18 @@ fn an_environment_is_a_label_where_it_is_set() {
 }
 
 #[test]
+fn an_upstream_is_at_zero_before_its_first_refusal() {
+    let metrics = Metrics::new(Caps::default());
+    count(&metrics, &[json!({})]);
+    let forms = ["seconds", "absent"].map(|form| {
+        format!(
+            r#"retrylens_retry_after_headers_total{{upstream="payments.example.com",form="{form}"}}"#
+        )
+    });
+    assert_series(&metrics, &forms.each_ref().map(|series| (series.as_str(), 0.0)));
+}
+
+#[test]
 fn who_answered_and_which_limit_are_told_in_our_own_words() {
     let metrics = Metrics::new(Caps::default());
     let limited = json!({"status": 429, "headers": [["server", "cloudflare"], ["cf-ray", "8aa0b1c2d3e4f567-FRA"],

@@ -151,7 +151,7 @@ impl Answer {
 
 /// How long an answer asks to wait: all three forms of RFC 9110 section 10.2.3, less its `Age`; where
 /// it is none of them, what it most likely means. A moment written as seconds since 1970 is one:
-/// nobody asks to wait for fifty years.
+/// nobody asks to wait for fifty years. A number too large to count with is [`LONGEST`].
 fn promised(headers: &HeaderMap, clock: &dyn Clock) -> Option<Millis> {
     let fields: HeaderFields = headers
         .iter()
@@ -161,8 +161,13 @@ fn promised(headers: &HeaderMap, clock: &dyn Clock) -> Option<Millis> {
     let moments = [Flag::EpochS, Flag::EpochMs, Flag::CalendarInt];
     let is_moment = moments.into_iter().any(|flag| reading.has(flag));
     let meant = reading.lenient_delay.filter(|_| is_moment);
-    meant.or(reading.remaining).or(reading.strict_delay).or(reading.lenient_delay)
+    let wait = meant.or(reading.remaining).or(reading.strict_delay).or(reading.lenient_delay);
+    let is_too_large = reading.has(Flag::Overflow);
+    wait.or(is_too_large.then_some(LONGEST)).map(|wait| wait.min(LONGEST))
 }
+
+/// What a longer wait counts as: 2^31 seconds, as for caches (RFC 9111 section 1.2.2).
+const LONGEST: Millis = Millis((1 << 31) * 1_000);
 
 /// What went wrong, down to its root, without the address.
 fn problem(error: reqwest::Error) -> String {
@@ -221,6 +226,10 @@ mod tests {
             (vec![("retry-after", "1794382175")], Some(30_000)),
             (vec![("retry-after", "1794382175000")], Some(30_000)),
             (vec![("retry-after", "1794382000")], Some(0)),
+            (vec![("retry-after", "31536000")], Some(31_536_000_000)),
+            (vec![("retry-after", "1000000000000000")], Some(LONGEST.0)),
+            (vec![("retry-after", "99999999999999999999")], Some(LONGEST.0)),
+            (vec![("retry-after", "-5")], Some(0)),
             (vec![("retry-after", "soon")], None),
             (vec![], None),
         ] {

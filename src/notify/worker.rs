@@ -159,7 +159,7 @@ impl Line<'_> {
             self.has_begun = true;
         }
         let (hold, now) = (of.store.hold(&self.key).await?, of.clock.now());
-        of.metrics.receiver_gone(name, hold.gone_at.is_some());
+        of.metrics.receiver_gone(name, hold.is_lost(now));
         let is_open = hold.is_open(now) && self.gate.closed_until(now).is_none();
         Ok(is_open && !self.end.is_cancelled())
     }
@@ -336,6 +336,14 @@ impl Line<'_> {
         self.gate.close_until(until);
         if let Err(error) = self.of.store.hold_back(&self.key, until).await {
             warn(&error, "other processes can't be told that a receiver asks to wait");
+        }
+        if (ReceiverHold { until, gone_at: None }).is_lost(self.of.clock.now()) {
+            tracing::error!(
+                receiver = self.receiver.name(),
+                "a receiver asked with Retry-After for nothing before {}; nothing is sent to it until \
+                 then, and what waits for longer than notify_give_up_ms is given up",
+                until.to_rfc3339()
+            );
         }
     }
 

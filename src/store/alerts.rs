@@ -333,6 +333,17 @@ impl Store {
         self.alerts_by(text, &[recent.0.into(), limit.into()], now).await
     }
 
+    /// Firings that ended since `recent` and are no alert's present state any more, since it became true
+    /// again: each as it stood when it ended, the newest first, at most `limit`.
+    pub async fn earlier_firings(
+        &self,
+        now: UnixMillis,
+        recent: UnixMillis,
+        limit: i64,
+    ) -> Result<Vec<Alert>, StoreError> {
+        self.alerts_by(EARLIER.to_owned(), &[recent.0.into(), limit.into()], now).await
+    }
+
     /// One alert; `None` where there is none with this number.
     pub async fn alert(&self, id: i64, now: UnixMillis) -> Result<Option<Alert>, StoreError> {
         let text = format!("{ALERTS} WHERE a.id = $1");
@@ -695,6 +706,16 @@ SELECT a.id, a.rule, a.service, a.upstream, a.environment, a.state, a.changes, a
 a.evaluated_at, a.made, a.latest, k.who, k.why, COALESCE(k.at, 0), COALESCE(k.until_at, 0) \
 FROM alerts a LEFT JOIN alert_acknowledgements k \
 ON k.alert_id = a.id AND k.fired_at = a.fired_at";
+
+/// As [`ALERTS`], firings that ended at `$1` or later and stand in the history alone. The change before
+/// an end is that it fires.
+const EARLIER: &str = "\
+SELECT a.id, a.rule, a.service, a.upstream, a.environment, h.state, h.number, h.at, h.at, \
+COALESCE(f.finding, h.finding), h.finding, CAST(NULL AS TEXT), '', CAST(0 AS BIGINT), CAST(0 AS BIGINT) \
+FROM alert_history h JOIN alerts a ON a.id = h.alert_id \
+LEFT JOIN alert_history f ON f.alert_id = h.alert_id AND f.number = h.number - 1 \
+WHERE h.at >= $1 AND h.change = 'resolved' AND (a.status <> 'resolved' OR a.changes <> h.number) \
+ORDER BY h.at DESC, a.id LIMIT $2";
 
 const STANDING: &str = "\
 SELECT status, COUNT(*) FROM alerts WHERE status IN ('firing', 'pending') GROUP BY status";

@@ -5,7 +5,7 @@ use super::reader::Row;
 use super::transact::Statement;
 use super::{Store, StoreError};
 use crate::domain::alerts::ReceiverKey;
-use crate::domain::time::UnixMillis;
+use crate::domain::time::{HOUR_MS, Millis, UnixMillis};
 
 /// What a receiver said about being sent to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,6 +20,12 @@ impl ReceiverHold {
     /// Whether anything may be sent to it at `now`.
     pub fn is_open(self, now: UnixMillis) -> bool {
         self.gone_at.is_none() && self.until <= now
+    }
+
+    /// Whether whoever it tells must be told in another way at `now`: it is gone, or asked to wait for
+    /// more than another hour.
+    pub fn is_lost(self, now: UnixMillis) -> bool {
+        self.gone_at.is_some() || self.until > now.plus(Millis(HOUR_MS))
     }
 }
 

@@ -116,6 +116,14 @@ pub(super) fn resource() -> Resource {
     resource.build()
 }
 
+/// By what this process's own spans are known: the service and the instance of `resource`.
+pub(super) fn identity(resource: &Resource) -> Option<(String, String)> {
+    let text = |name: &'static str| {
+        resource.get(&opentelemetry::Key::from_static_str(name)).map(|value| value.to_string())
+    };
+    Some((text("service.name")?, text("service.instance.id")?))
+}
+
 /// A variable that is set to more than blanks.
 fn set(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.trim().is_empty())

@@ -25,7 +25,7 @@ use opentelemetry_appender_tracing::layer::OpenTelemetryTracingBridge;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::SdkLoggerProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, Targets};
@@ -52,6 +52,16 @@ pub enum TelemetryError {
     /// The exporter can't be built from the environment.
     #[error("the OTLP exporter can't be built")]
     Exporter(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The service and the instance under which this process sends its own spans.
+static OURSELVES: OnceLock<(String, String)> = OnceLock::new();
+
+/// Under which service and instance this process sends its own spans, where it sends any. Whoever
+/// receives spans passes these over: pages that are looked at, and what is received, are no traffic to
+/// watch, and would hide that nobody else sends anything.
+pub fn ourselves() -> Option<(&'static str, &'static str)> {
+    OURSELVES.get().map(|(service, instance)| (service.as_str(), instance.as_str()))
 }
 
 /// The running telemetry. Call [`Telemetry::flush`] last.
@@ -81,6 +91,9 @@ pub fn start(log: &Log) -> Result<Telemetry, TelemetryError> {
     };
     let resource = environment::resource();
     let (traces, logs) = (export::traces(&resource)?, export::logs(&resource)?);
+    if let Some(identity) = environment::identity(&resource).filter(|_| traces.is_some()) {
+        OURSELVES.set(identity).ok();
+    }
     let sent_lines = match &logs {
         Some(provider) => {
             let ours = Targets::new()

@@ -155,7 +155,7 @@ static SENT: LazyLock<Vec<(String, Vec<u8>)>> = LazyLock::new(|| {
 /// Reads a body by each reader of OTLP; how many spans, waits and data points it has.
 fn read_otlp(body: &[u8], encoding: Encoding) -> [usize; 3] {
     let hasher = KeyHasher::new(b"test");
-    let options = Options { hasher: &hasher, max_items: 1_000 };
+    let options = Options { hasher: &hasher, max_items: 1_000, ourselves: None };
     let traces = otlp::traces(body, encoding, &options);
     let waits = otlp::logged_waits(body, encoding, 1_000);
     let points = volumes(body, encoding, &options);

@@ -527,7 +527,7 @@ async fn a_wait_that_the_client_logged_is_the_one_it_chose() {
 /// What is kept of spans is the same on both databases.
 async fn spans_are_kept_and_marked(store: &Store) {
     let hasher = KeyHasher::new(b"test");
-    let options = Options { hasher: &hasher, max_items: 100 };
+    let options = Options { hasher: &hasher, max_items: 100, ourselves: None };
     let body = request(&incident()).to_string();
     let spans = otlp::traces(body.as_bytes(), Encoding::Json, &options).unwrap().spans;
     let now = UnixMillis(1_000_000);

@@ -111,7 +111,7 @@ fn capture(folder: &Path, name: String) -> Capture {
 
 fn spans_of(exports: &[Value]) -> Vec<Span> {
     let hasher = KeyHasher::new(b"test");
-    let options = Options { hasher: &hasher, max_items: 10_000 };
+    let options = Options { hasher: &hasher, max_items: 10_000, ourselves: None };
     exports
         .iter()
         .flat_map(|export| {

@@ -253,7 +253,7 @@ async fn grpc_takes_metrics_and_logs_too() {
 /// What is kept is the same on both databases, also where several replicas add to it at once.
 async fn volumes_are_kept(store: &Store) {
     let hasher = KeyHasher::new(b"test");
-    let options = Options { hasher: &hasher, max_items: 100_000 };
+    let options = Options { hasher: &hasher, max_items: 100_000, ourselves: None };
     let read =
         |body: &Value| volumes(body.to_string().as_bytes(), Encoding::Json, &options).unwrap();
     let noon = UnixMillis(i64::try_from(NOON_S).unwrap() * 1_000);

@@ -20,7 +20,7 @@ use opentelemetry_proto::tonic::metrics::v1::{AggregationTemporality, Metric};
 use opentelemetry_proto::tonic::trace::v1::{Span, span::SpanKind};
 use prost::Message;
 use retrylens::domain::alerts::Transition;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::io::Read as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -220,6 +220,25 @@ async fn metrics_and_log_lines_arrive_and_nothing_feeds_itself() {
         // As an exporter does that was pointed at this very process.
         for path in ["/v1/traces", "/v1/metrics", "/v1/logs"] {
             process.post(path, &json!({}));
+        }
+        // Its own spans would pass for traffic; a replica's are anybody's.
+        for (instance, id, waiting) in [("replica-1", "a", 0), ("replica-2", "b", 1)] {
+            let trace = id.repeat(32);
+            let attribute = |key: &str, value: &str| json!({"key": key, "value": {"stringValue": value}});
+            process.post("/v1/traces", &json!({"resourceSpans": [{
+                "resource": {"attributes": [attribute("service.name", "lens"),
+                    attribute("service.instance.id", instance)]},
+                "scopeSpans": [{"spans": [{"traceId": trace, "spanId": id.repeat(16), "kind": 2,
+                    "name": "GET /", "startTimeUnixNano": "1795988731480595525",
+                    "endTimeUnixNano": "1795988731483451632", "attributes": [
+                        attribute("http.request.method", "GET"),
+                        attribute("server.address", "lens.example.com"),
+                        json!({"key": "http.response.status_code", "value": {"intValue": "200"}})]}]}]}]}));
+            let answer = process.get(&format!("/api/v1/lookup?id={trace}"));
+            let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+            let found: Value = serde_json::from_str(body).unwrap();
+            let spans = found["waiting"]["spans"].as_i64().unwrap_or_default();
+            assert_eq!(spans, waiting, "{instance}: {found}");
         }
         let scraped = process.get("/metrics");
         std::thread::sleep(Duration::from_millis(1_500));

@@ -30,6 +30,11 @@ impl SenderFacts {
         let service = sender.service.clone().unwrap_or_else(|| UNKNOWN_SERVICE.to_owned());
         Self { sender, service }
     }
+
+    /// Whether it is this instance of this service.
+    pub(super) fn is(&self, (service, instance): (&str, &str)) -> bool {
+        self.service == service && self.sender.instance.as_deref() == Some(instance)
+    }
 }
 
 /// The fields of a native event that a span can fill.

@@ -36,6 +36,9 @@ pub struct Options<'a> {
     pub hasher: &'a KeyHasher,
     /// The most spans in one body.
     pub max_items: usize,
+    /// The service and the instance whose spans are passed over: this process, which observes others
+    /// and not itself.
+    pub ourselves: Option<(&'a str, &'a str)>,
 }
 
 /// What was read of a body.
@@ -106,6 +109,9 @@ impl Sink<'_> {
     }
 
     fn take(&mut self, sender: &draft::SenderFacts, scope: &str, span: Result<RawSpan, Fault>) {
+        if self.options.ourselves.is_some_and(|ourselves| sender.is(ourselves)) {
+            return;
+        }
         match span
             .and_then(|span| draft::keep(&span, sender, scope, self.options, &mut self.decoded))
         {

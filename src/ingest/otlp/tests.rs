@@ -18,7 +18,15 @@ const SPAN: &str = "ea48206a22e3b870";
 
 fn read(body: &[u8], encoding: Encoding) -> Result<Decoded, DecodeError> {
     let hasher = KeyHasher::new(b"test");
-    traces(body, encoding, &Options { hasher: &hasher, max_items: 100 })
+    traces(
+        body,
+        encoding,
+        &Options {
+            hasher: &hasher,
+            max_items: 100,
+            ourselves: Some(("retrylens", "this-process")),
+        },
+    )
 }
 
 fn read_json(body: &Json) -> Decoded {
@@ -57,6 +65,23 @@ fn request(spans: &[Json]) -> Json {
             {"key": "service.name", "value": {"stringValue": "shop"}},
             {"key": "telemetry.sdk.language", "value": {"stringValue": "python"}}]},
         "scopeSpans": [{"scope": {"name": "lib"}, "spans": spans}]}]})
+}
+
+#[test]
+fn spans_of_this_very_process_are_passed_over() {
+    let of = |service: &str, instance: &str| {
+        json!({"resourceSpans": [{
+            "resource": {"attributes": [
+                {"key": "service.name", "value": {"stringValue": service}},
+                {"key": "service.instance.id", "value": {"stringValue": instance}}]},
+            "scopeSpans": [{"spans": [span(&usual(), &json!({}))]}]}]})
+    };
+    for (service, instance, kept) in
+        [("retrylens", "this-process", 0), ("retrylens", "another", 1), ("shop", "this-process", 1)]
+    {
+        let decoded = read_json(&of(service, instance));
+        assert_eq!((decoded.spans.len(), decoded.rejected), (kept, 0), "{service} {instance}");
+    }
 }
 
 fn usual() -> Json {

@@ -12,6 +12,7 @@ use crate::domain::stored::SenderCounts;
 use crate::ingest::otlp::{self, DecodeError, Encoding, Options};
 use crate::pipeline::settler;
 use crate::store::{MAX_VOLUME_SERIES, StoreError};
+use crate::telemetry;
 use crate::web::extract::{CappedBody, Peer};
 use crate::web::{AppState, Code, Failure, doors};
 use axum::body::{Body, Bytes};
@@ -176,7 +177,8 @@ async fn keep_volumes(
 ) -> Result<Told, Failure> {
     let (hasher, max_items) = (state.hasher.clone(), state.config.ingest.max_items);
     let read = move |bytes: &[u8]| {
-        otlp::metrics::volumes(bytes, encoding, &Options { hasher: &hasher, max_items })
+        let options = Options { hasher: &hasher, max_items, ourselves: None };
+        otlp::metrics::volumes(bytes, encoding, &options)
     };
     let (volumes, _memory) = decode(state, body, read).await?;
     for (service, rejected) in &volumes.rejected_of {
@@ -223,8 +225,10 @@ async fn keep_spans(
     encoding: Encoding,
 ) -> Result<Told, Failure> {
     let (hasher, max_items) = (state.hasher.clone(), state.config.ingest.max_items);
-    let read =
-        move |bytes: &[u8]| otlp::traces(bytes, encoding, &Options { hasher: &hasher, max_items });
+    let read = move |bytes: &[u8]| {
+        let ourselves = telemetry::ourselves();
+        otlp::traces(bytes, encoding, &Options { hasher: &hasher, max_items, ourselves })
+    };
     let (decoded, _memory) = decode(state, body, read).await?;
     if decoded.rejected > 0 {
         state.metrics.rejected(decoded.rejected);

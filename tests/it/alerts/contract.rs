@@ -61,7 +61,36 @@ on_both!(
     what_waits_for_a_receiver_that_is_gone_is_given_up_in_the_end,
     what_waits_for_a_receiver_that_asks_to_wait_for_too_long_is_given_up_in_the_end,
     what_is_old_is_removed,
+    a_firing_that_ended_stays_listed_when_the_alert_pends_again,
 );
+
+async fn a_firing_that_ended_stays_listed_when_the_alert_pends_again(store: Store) {
+    let mut fleet = Fleet::new(store.clone(), 0);
+    weather(&mut fleet, 10, 0).await;
+    until_it_fires(&mut fleet).await;
+    weather(&mut fleet, 40, 0).await;
+    assert_eq!(fleet.status(SPIKE, "checkout").await, "resolved");
+    let earlier = async |fleet: &Fleet| {
+        let all = store.earlier_firings(fleet.clock.now(), UnixMillis(0), 100).await.unwrap();
+        all.into_iter().filter(|alert| alert.known.rule == SPIKE).collect::<Vec<_>>()
+    };
+    assert_eq!(earlier(&fleet).await, [], "it is what the alert is now");
+    let ended = fleet.standing().await.remove(&(SPIKE.to_owned(), "checkout".to_owned())).unwrap();
+    // Too short a storm to fire again.
+    while fleet.status(SPIKE, "checkout").await != "pending" {
+        weather(&mut fleet, 0, 1).await;
+    }
+    fleet.live(vec![served("checkout", 100_000)]).await;
+    let now = store.alert(ended.known.id, fleet.clock.now()).await.unwrap().unwrap();
+    assert_eq!((now.known.state, now.known.changes), (AlertState::Inactive, 5));
+    let listed = earlier(&fleet).await;
+    assert_eq!(listed.len(), 1, "{listed:?}");
+    let one = &listed[0];
+    assert_eq!((&one.known, one.since), (&ended.known, ended.since));
+    assert_eq!(one.made, ended.made, "the values that made it fire");
+    let later = store.earlier_firings(fleet.clock.now(), one.since.plus(Millis(1)), 100).await;
+    assert!(later.unwrap().iter().all(|alert| alert.known.rule != SPIKE));
+}
 
 const SPIKE: &str = "Retrylens429Spike";
 const LEASE: Millis = Millis(30_000);

@@ -31,6 +31,7 @@ use axum::response::Html;
 use drawing::{Drawing, Drawn};
 use model::{AlertOut, DeliveryOut, HeldReceiver, Holds, SilenceOut, There};
 use serde::{Deserialize, Serialize};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
@@ -239,9 +240,10 @@ impl Input {
         let store = &state.store;
         let standing = store.alerts_standing().await?;
         let mut alerts = store.alerts(now, wanted.from, MAX_ASKED).await?;
+        alerts.extend(store.earlier_firings(now, wanted.from, MAX_ASKED).await?);
         alerts.retain(|alert| wanted.holds(alert));
-        // What wakes someone comes first; what the store put first stays first among equals.
-        alerts.sort_by_key(|alert| (rank(alert), severity(alert)));
+        // What wakes someone comes first, the newest first among equals.
+        alerts.sort_by_key(|alert| (rank(alert), severity(alert), Reverse(alert.since)));
         let mut drawings = BTreeMap::new();
         let drawn = alerts.iter().filter(|alert| is_on(alert)).take(MAX_DRAWN);
         for alert in drawn.take_while(|_| with_drawings) {
@@ -342,7 +344,11 @@ impl Alerts {
                 .map(|one| SilenceOut::beside(one, &input.there, *now))
                 .collect(),
             receivers: input.receivers.clone(),
-            held: input.holds.iter().map(HeldReceiver::of).collect(),
+            held: input
+                .holds
+                .iter()
+                .map(|(receiver, hold)| HeldReceiver::of(receiver, *hold, input.now))
+                .collect(),
             waiting: told(&input.waiting),
             told: told(&input.ended),
         }

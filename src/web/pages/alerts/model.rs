@@ -6,7 +6,9 @@ use crate::domain::alerts::{AlertSettings, AlertState, Hold, Rule, Severity, Tra
 use crate::domain::stored::Labels;
 use crate::domain::time::{Millis, UnixMillis};
 use crate::export::readings::{Compared, ReadingOut};
-use crate::store::{self, Alert, Delivery, Ended, HistoryItem, NewSilence, ReceiverHold};
+use crate::store::{
+    self, Alert, Delivery, Ended, HistoryItem, KnownAlert, NewSilence, ReceiverHold,
+};
 use crate::web::pages::address::Address;
 use crate::web::pages::docs::severity_kind;
 use crate::web::pages::model::Stamp;
@@ -422,6 +424,9 @@ pub struct ChangeOut {
     pub value: Option<RatioOut>,
     /// Every comparison of that evaluation.
     pub readings: Vec<ReadingOut>,
+    /// Address of the triage as of that change, with absolute times by time of receipt; null where it
+    /// stands for nothing or is about no pair.
+    pub triage: Option<String>,
 }
 
 /// A part of a whole.
@@ -434,9 +439,11 @@ pub struct RatioOut {
 }
 
 impl ChangeOut {
-    /// A change out of an alert's history.
-    pub fn of(item: &HistoryItem) -> Self {
+    /// A change out of the history of an alert.
+    pub fn of(item: &HistoryItem, alert: &KnownAlert) -> Self {
+        let rule = Rule::named(&alert.rule);
         Self {
+            triage: rule.and_then(|rule| triage(rule, &alert.subject, &item.state, item.at)),
             number: item.number,
             at: Stamp(item.at),
             change: item.change,
@@ -495,14 +502,17 @@ pub struct HeldReceiver {
     pub gone_at: Option<Stamp>,
     /// Until when it asked to wait (`Retry-After`); null where it is gone.
     pub until: Option<Stamp>,
+    /// Whether it is gone or asked to wait for more than another hour, so that whoever it tells must be
+    /// told in another way.
+    pub is_lost: bool,
 }
 
 impl HeldReceiver {
     /// What holds a receiver.
-    pub fn of((receiver, hold): (&String, &ReceiverHold)) -> Self {
+    pub fn of(receiver: &str, hold: ReceiverHold, now: UnixMillis) -> Self {
         let gone_at = hold.gone_at.map(Stamp);
         let until = gone_at.is_none().then_some(Stamp(hold.until));
-        Self { receiver: receiver.clone(), gone_at, until }
+        Self { receiver: receiver.to_owned(), gone_at, until, is_lost: hold.is_lost(now) }
     }
 }
 

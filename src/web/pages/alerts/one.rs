@@ -5,7 +5,7 @@ use super::drawing::{self, Drawing, Drawn, Measured};
 use super::forms::SilenceForm;
 use super::model::{AlertOut, ChangeOut, DeliveryOut, Holds};
 use super::{Wanted, evaluated_rules, evaluation_note, holds, receivers};
-use crate::domain::alerts::AlertSettings;
+use crate::domain::alerts::{AlertSettings, Transition};
 use crate::domain::time::UnixMillis;
 use crate::store::{Alert, Delivery, HistoryItem, Silence};
 use crate::web::api::Problems;
@@ -89,10 +89,16 @@ impl AlertDetail {
             Some(Drawing::Measured(measured, _)) => Some(measured.clone()),
             _ => None,
         };
+        let change = |item| ChangeOut::of(item, &input.alert.known);
+        let history: Vec<ChangeOut> = input.history.iter().map(change).collect();
+        let mut alert = AlertOut::of(&input.alert, &input.settings, input.now);
+        // Of one that stands for nothing now: what the last message about it led to.
+        let last_end = || history.iter().find(|change| change.change == Transition::Resolved);
+        alert.triage = alert.triage.or_else(|| last_end()?.triage.clone());
         Self {
-            alert: AlertOut::of(&input.alert, &input.settings, input.now),
+            alert,
             measured,
-            history: input.history.iter().map(ChangeOut::of).collect(),
+            history,
             deliveries: input
                 .deliveries
                 .iter()
