@@ -30,13 +30,6 @@ pub struct Recording {
     pub expr: String,
 }
 
-/// Minutes of the sums that longer ones are made of.
-const STEP: u32 = 5;
-/// Longest span, in minutes, that is read from the counters where sums are recorded. Beyond it one
-/// sample a minute of a five-minute sum costs far less than all samples of all series. Such a sum counts
-/// five minutes at each end in part, which of a day is nothing; of hours it moves alerts by minutes.
-const LONGEST_READ: u32 = 360;
-
 /// The counter, its labels to match, and what it is called when recorded. Words are matched with
 /// either joint, so that an underscore, as others spell them, is understood too.
 fn family(measure: Measure, thresholds: &Thresholds) -> (&'static str, String, &'static str) {
@@ -135,9 +128,6 @@ pub fn recordings(
         for scope in scopes(rule, settings) {
             condition.each_sum(&mut |measure, span| {
                 wanted.push((span, measure, scope.thresholds.clone()));
-                if span.minutes > LONGEST_READ {
-                    wanted.push((Span::last(STEP), measure, scope.thresholds.clone()));
-                }
                 if span.lag > 0 && !has_baseline.contains(&span) {
                     has_baseline.push(span);
                 }
@@ -148,12 +138,9 @@ pub fn recordings(
     wanted.sort_by_key(|(span, measure, _)| (*span, *measure));
     for (span, measure, thresholds) in wanted {
         let name = recorded_name(measure, span, &thresholds);
-        let sum = if span.minutes <= LONGEST_READ {
-            counted(measure, span, &thresholds, "")
-        } else {
-            let step = recorded_name(measure, Span::last(STEP), &thresholds);
-            format!("sum_over_time({step}[{}]{}) / {STEP}", range(span.minutes), offset(span))
-        };
+        // Of one day and of three too: sums of recorded five-minute sums would cost less, but count the
+        // minutes at their ends in part, and five minutes of a counter that was at zero by too little.
+        let sum = counted(measure, span, &thresholds, "");
         let expr = match (measure, span.lag) {
             // Where nothing was retried yet there is no series of retries, which means 0.
             (Measure::Retries, 1..) => {
@@ -421,12 +408,12 @@ fn guard(condition: &Condition) -> (Measure, Span) {
     condition.each_sum(&mut |measure, span| {
         first.get_or_insert((measure, span));
     });
-    first.unwrap_or((Measure::Requests, Span::last(STEP)))
+    first.unwrap_or((Measure::Requests, Span::last(5)))
 }
 
 /// Seconds before now of the first sample that `rule` reads, with room to spare.
 pub fn reach_seconds(rule: &Rule) -> u32 {
-    let mut longest = STEP;
+    let mut longest = 5;
     if let Some(condition) = rule.condition() {
         condition.each_sum(&mut |_, span| longest = longest.max(span.reach()));
     }
