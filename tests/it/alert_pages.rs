@@ -353,14 +353,23 @@ async fn a_receiver_that_is_sent_nothing_is_named_with_why() {
     store.hold_back(&key, until).await.unwrap();
     let held = |gone: Option<UnixMillis>, until: Option<UnixMillis>| {
         let at = |at: Option<UnixMillis>| at.map(UnixMillis::to_rfc3339);
-        json!([{"receiver": "pager", "gone_at": at(gone), "until": at(until)}])
+        let is_lost =
+            gone.is_some() || until.is_some_and(|until| until > now.plus(Millis(3_600_000)));
+        json!([{"receiver": "pager", "gone_at": at(gone), "until": at(until), "is_lost": is_lost}])
     };
     let alerts = watched.json("/api/v1/alerts").await;
     assert_eq!(alerts["held"], held(None, Some(until)), "{alerts}");
     assert_eq!(alerts["waiting"][0]["next_at"], until.to_rfc3339());
     let page = text(&watched.page("/alerts").await, "main");
     assert!(page.contains("pager asked to be sent nothing before"), "{page}");
-    assert!(!page.contains("410"), "{page}");
+    assert!(!page.contains("410") && !page.contains("is told nothing"), "{page}");
+    // For so long that somebody else must be told.
+    let next_year = now.plus(Millis(31_536_000_000));
+    store.hold_back(&key, next_year).await.unwrap();
+    let alerts = watched.json("/api/v1/alerts").await;
+    assert_eq!(alerts["held"], held(None, Some(next_year)), "{alerts}");
+    let page = text(&watched.page("/alerts").await, ".notice.bad");
+    assert!(page.contains("pager is told nothing before 2027-"), "{page}");
     store.note_gone(&key, now).await.unwrap();
     let alerts = watched.json("/api/v1/alerts").await;
     assert_eq!(alerts["held"], held(Some(now), None), "{alerts}");

@@ -262,6 +262,11 @@ async fn doctor_tells_of_receivers_that_want_to_be_left_alone() {
         until.to_rfc3339()
     );
     assert!(said.contains(&held), "{said}");
+    let store = Store::open(&database).await.unwrap();
+    store.hold_back(&chat, now.plus(Millis(31_536_000_000))).await.unwrap();
+    store.close().await.unwrap();
+    let said = text(&doctor().stdout);
+    assert!(said.contains("FAIL  receivers chat") && said.contains("ends the wait"), "{said}");
     // Another address has said nothing yet: it is asked.
     settings(&receivers("moved"));
     let said = text(&doctor().stdout);
