@@ -34,35 +34,31 @@ impl Look {
     #[tracing::instrument(name = "db.joins.linked", level = "debug", skip_all)]
     pub async fn linked(&mut self, events: &[StoredEvent]) -> Result<Vec<StoredEvent>, StoreError> {
         let reader = &mut self.0;
-        let own: HashSet<(String, UnixMillis)> = events.iter().map(identity).collect();
-        let mut found = Found::new();
-        let mut asked: HashSet<String> = HashSet::new();
-        let mut fresh: Vec<StoredEvent> = events.to_vec();
         let times = || events.iter().map(|stored| stored.event.occurred_at);
         let (Some(first), Some(last)) = (times().min(), times().max()) else {
             return Ok(Vec::new());
         };
         let near =
             Window { from: first.plus(Millis(-FOLLOWED_MS)), to: last.plus(Millis(FOLLOWED_MS)) };
+        let mut seen: HashSet<(String, UnixMillis)> = events.iter().map(identity).collect();
+        let mut asked: HashSet<String> = HashSet::new();
+        let mut found: Vec<StoredEvent> = Vec::new();
+        // Where those begin that were found in the round before.
+        let mut fresh_from = None;
         for _ in 0..ROUNDS {
-            let requests = new_ids(&fresh, joins::ids, &mut asked);
-            let traces =
-                new_ids(&fresh, |s| s.event.trace_id.iter().cloned().collect(), &mut asked);
-            fresh.clear();
-            for stored in reader.holding_any(&requests, &traces, near).await? {
-                let (id, at) = identity(&stored);
-                if !own.contains(&(id.clone(), at))
-                    && found.len() < MOST_LINKED
-                    && found.insert((at, id), stored.clone()).is_none()
-                {
-                    fresh.push(stored);
-                }
-            }
-            if fresh.is_empty() {
+            let fresh = fresh_from.map_or(events, |from| found.get(from..).unwrap_or_default());
+            let requests = new_ids(fresh, joins::ids, &mut asked);
+            let traces = new_ids(fresh, |s| s.event.trace_id.iter().cloned().collect(), &mut asked);
+            let known: Vec<&StoredEvent> = events.iter().chain(&found).collect();
+            let mut further = reader.holding_any(&requests, &traces, near, &known).await?;
+            further.retain(|stored| seen.insert(identity(stored)));
+            further.truncate(MOST_LINKED.saturating_sub(found.len()));
+            if further.is_empty() {
                 break;
             }
+            fresh_from = Some(found.len());
+            found.append(&mut further);
         }
-        let mut found: Vec<StoredEvent> = found.into_values().collect();
         found.sort_by(|a, b| order(a).cmp(&order(b)));
         Ok(found)
     }
@@ -133,7 +129,7 @@ pub(super) async fn joined(
         [(&["request_id", "ray_id"], ids), (&["trace_id"], traces)];
     for (columns, ids) in looks {
         let ids: Vec<String> = ids.into_iter().collect();
-        for stored in reader.holding(columns, &ids, None, &is_inside, MAX_RECORDS).await? {
+        for stored in reader.holding(columns, &ids, None, &[], &is_inside, MAX_RECORDS).await? {
             let (event_id, at) = identity(&stored);
             found.insert((at, event_id), stored);
         }
@@ -145,8 +141,9 @@ pub(super) async fn joined(
             Window { from: from.plus(Millis(-FOLLOWED_MS)), to: to.plus(Millis(FOLLOWED_MS)) };
         let records: Vec<StoredEvent> = found.values().cloned().collect();
         let made = new_ids(&records, |s| s.event.ray_id.iter().cloned().collect(), &mut asked);
+        let of_these = &["request_id"];
         for stored in
-            reader.holding(&["request_id"], &made, Some(near), &is_inside, MAX_RECORDS).await?
+            reader.holding(of_these, &made, Some(near), &[], &is_inside, MAX_RECORDS).await?
         {
             let (event_id, at) = identity(&stored);
             found.insert((at, event_id), stored);
@@ -157,34 +154,37 @@ pub(super) async fn joined(
 
 impl Reader {
     /// Events near a time that have one of `requests` as request or ray id, or one of `traces` as
-    /// trace id, at most [`MOST_LINKED`] of each [`IDS_AT_ONCE`] ids. One look for both kinds.
+    /// trace id, and are none of `known`; at most [`MOST_LINKED`] of each [`IDS_AT_ONCE`] ids. One
+    /// look for both kinds.
     async fn holding_any(
         &mut self,
         requests: &[String],
         traces: &[String],
         near: Window,
+        known: &[&StoredEvent],
     ) -> Result<Vec<StoredEvent>, StoreError> {
         let columns = &["request_id", "ray_id", "trace_id"];
         let ids = [requests, traces].concat();
-        let mut found = self.holding(columns, &ids, Some(near), "1 = 1", MOST_LINKED).await?;
+        let mut found =
+            self.holding(columns, &ids, Some(near), known, "1 = 1", MOST_LINKED).await?;
+        let [requests, traces] = [requests, traces].map(set_of);
         found.retain(|StoredEvent { event, .. }| {
-            let is_one = |ids: &[String], id: &Option<String>| {
-                id.as_ref().is_some_and(|id| ids.contains(id))
-            };
-            is_one(requests, &event.request_id)
-                || is_one(requests, &event.ray_id)
-                || is_one(traces, &event.trace_id)
+            is_one(&requests, event.request_id.as_deref())
+                || is_one(&requests, event.ray_id.as_deref())
+                || is_one(&traces, event.trace_id.as_deref())
         });
         Ok(found)
     }
 
-    /// Events that have one of `ids` in one of `columns` and fulfil a condition, at most `most` of
-    /// each [`IDS_AT_ONCE`] ids.
+    /// Events that have one of `ids` in one of `columns`, are none of `known` and fulfil a condition,
+    /// at most `most` of each [`IDS_AT_ONCE`] ids. Those that are known are left out by the database:
+    /// to read an event takes longer than to find it.
     async fn holding(
         &mut self,
         columns: &[&str],
         ids: &[String],
         times: Option<Window>,
+        known: &[&StoredEvent],
         condition: &str,
         most: usize,
     ) -> Result<Vec<StoredEvent>, StoreError> {
@@ -193,9 +193,30 @@ impl Reader {
         for part in usable.chunks(IDS_AT_ONCE) {
             let mut args = Vec::new();
             let place = self.has_id(columns, part, times, &mut args);
-            let condition = format!("WHERE {place} AND {condition} LIMIT {most}");
+            let asked = set_of(part);
+            let has_one = |StoredEvent { event, .. }: &StoredEvent| {
+                [&event.request_id, &event.ray_id, &event.trace_id]
+                    .into_iter()
+                    .any(|id| is_one(&asked, id.as_deref()))
+            };
+            let known: Vec<&StoredEvent> =
+                known.iter().copied().filter(|one| has_one(one)).collect();
+            let is_new = if known.is_empty() {
+                "1 = 1".to_owned()
+            } else {
+                self.is_none_of(&known, &mut args)
+            };
+            let condition = format!("WHERE {place} AND {is_new} AND {condition} LIMIT {most}");
             found.append(&mut self.few_events(&condition, &args).await?);
         }
         Ok(found)
     }
+}
+
+fn set_of(ids: &[String]) -> HashSet<&str> {
+    ids.iter().map(String::as_str).collect()
+}
+
+fn is_one(ids: &HashSet<&str>, id: Option<&str>) -> bool {
+    id.is_some_and(|id| ids.contains(id))
 }

@@ -3,7 +3,7 @@
 use super::names::Names;
 use super::sqlite::ids;
 use super::{Pool, Store, StoreError, kept, sql};
-use crate::domain::stored::{History, View};
+use crate::domain::stored::{History, StoredEvent, View};
 use crate::domain::time::{UnixMillis, Window};
 use sqlx::pool::PoolConnection;
 use sqlx::postgres::{PgArguments, PgRow};
@@ -243,6 +243,30 @@ impl Reader {
                 let is_one = is_one_of(args, packed);
                 let any = any(&|column| format!("hex(e.{column}) {is_one}"));
                 format!("{} AND ({any})", in_slices(ids, times, args))
+            }
+        }
+    }
+
+    /// The condition that an event is none of `known`. One value, whatever their number, so that the
+    /// statement stays the same.
+    pub(super) fn is_none_of(&self, known: &[&StoredEvent], args: &mut Vec<Arg>) -> String {
+        let identities = |written: fn(&str) -> String| {
+            known.iter().map(move |StoredEvent { event, .. }| {
+                format!("{} {}", written(&storable(&event.event_id)), event.occurred_at.0)
+            })
+        };
+        match &self.snapshot {
+            Snapshot::Sqlite(_) => {
+                let list = identities(|id| hex::encode_upper(ids::pack(id)));
+                format!("(hex(e.event_id) || ' ' || e.occurred_at) NOT {}", is_one_of(args, list))
+            }
+            Snapshot::Postgres(_) => {
+                let list = serde_json::Value::from_iter(identities(str::to_owned)).to_string();
+                let list = marks(args, [Arg::Text(list)]);
+                format!(
+                    "(e.event_id || ' ' || e.occurred_at) NOT IN \
+                     (SELECT json_array_elements_text(CAST({list} AS json)))"
+                )
             }
         }
     }

@@ -3,9 +3,10 @@
 use super::access_logs::nginx_line;
 use super::support::TestApp;
 use super::support::postgres::Schema;
-use retrylens::domain::classify::{Certainty, Responder, Tri};
+use retrylens::domain::classify::{Certainty, Responder, Tri, summarize};
+use retrylens::domain::event::Event;
 use retrylens::domain::key_hash::KeyHasher;
-use retrylens::domain::stored::StoredEvent;
+use retrylens::domain::stored::{NewEvent, StoredEvent};
 use retrylens::domain::time::UnixMillis;
 use retrylens::ingest::access_log::{Lines, Naming, Reader};
 use retrylens::ingest::native::{self, DecodeOptions, Format, RawKeys};
@@ -273,6 +274,50 @@ async fn joins_are_followed(store: Store) {
     );
     assert_eq!(facts.observations.len(), 11);
     intake.stop().await;
+}
+
+/// A trace of more attempts than are read of one id, and behind them the record of a gateway.
+async fn a_long_trace_is_joined(store: Store) {
+    let event = |id: &str, vantage: &str| {
+        let event = json!({
+            "event_id": id, "occurred_at": 1_794_393_000_000_i64, "service": "checkout",
+            "host": "api.example.com", "status": 200, "vantage": vantage,
+            "headers": [], "attempt": 1, "count": 1, "redactions": 0,
+            "trace_id": "4bf92f3577b34da6a3ce929d0e0e4736",
+        });
+        serde_json::from_value::<Event>(event).unwrap()
+    };
+    let at = UnixMillis(1_794_393_100_000);
+    let judged = |event: Event| {
+        let verdict = summarize(&event.response());
+        NewEvent { event, verdict }
+    };
+    let sent: Vec<NewEvent> =
+        (0..2_100).map(|n| judged(event(&format!("c-{n}"), "client"))).collect();
+    store.insert(&sent, at).await.unwrap();
+    store.insert(&[judged(event("line", "gateway"))], at).await.unwrap();
+    let stored =
+        |NewEvent { event, verdict }: NewEvent| StoredEvent { event, verdict, received_at: at };
+    let sent: Vec<StoredEvent> = sent.into_iter().map(stored).collect();
+    let linked = store.look().await.unwrap().linked(&sent).await.unwrap();
+    let ids: Vec<&str> = linked.iter().map(|one| one.event.event_id.as_str()).collect();
+    assert_eq!(ids, ["line"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_finds_the_record_of_a_trace_with_more_attempts_than_are_read_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", folder.path().join("joins.db").display());
+    a_long_trace_is_joined(Store::open(&url).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn postgres_finds_the_record_of_a_trace_with_more_attempts_than_are_read_at_once() {
+    let Some(schema) = Schema::create().await else { return };
+    let store = Store::open(&schema.url()).await.unwrap();
+    a_long_trace_is_joined(store.clone()).await;
+    store.close().await.unwrap();
+    schema.drop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
