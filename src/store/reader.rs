@@ -261,8 +261,8 @@ impl Reader {
                 format!("(hex(e.event_id) || ' ' || e.occurred_at) NOT {}", is_one_of(args, list))
             }
             Snapshot::Postgres(_) => {
-                let list = serde_json::Value::from_iter(identities(str::to_owned)).to_string();
-                let list = marks(args, [Arg::Text(list)]);
+                let list: serde_json::Value = identities(str::to_owned).collect();
+                let list = marks(args, [Arg::Text(list.to_string())]);
                 format!(
                     "(e.event_id || ' ' || e.occurred_at) NOT IN \
                      (SELECT json_array_elements_text(CAST({list} AS json)))"
